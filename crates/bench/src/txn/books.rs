@@ -1,4 +1,4 @@
-//! State that the hosts of a run share: the load, and the measurements.
+//! State that the hosts of a run share: the load and the measurements.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,13 +12,13 @@ use weft_harness::histogram::Latencies;
 /// All hosts write into the same record.
 pub(super) type Shared = Rc<RefCell<RunRecord>>;
 
-/// Transactions of one kind that were begun in the present window.
+/// Transactions of one kind that began in the current window.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KindRecord {
     pub(super) committed: u64,
-    /// Given up by their procedure.
+    /// Transactions that their procedure has aborted.
     pub(super) aborted: u64,
-    /// From the first call to the last answer, of those that committed.
+    /// Latencies from the first call to the last answer, of committed transactions.
     pub(super) latencies: Latencies,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Ended<'a> {
     pub(super) attempts: u32,
 }
 
-/// An attempt that was its call's last one.
+/// The last attempt of a call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attempt {
     pub(super) id: TransactionId,
@@ -43,34 +43,34 @@ pub(super) struct Attempt {
     pub(super) committed: bool,
 }
 
-/// The books of a run.
+/// Record of a run.
 pub(super) struct RunRecord {
-    /// Clients of each server that go on when they have their answer.
+    /// Number of active clients of each server.
     pub(super) lanes: usize,
-    /// Transactions begun in the present window, by kind.
+    /// Transactions that began in the current window, by kind.
     pub(super) kinds: Vec<KindRecord>,
-    /// Number of the window, from 1 on.
+    /// Number of the current window, from 1.
     window: u64,
     is_window_open: bool,
-    /// Transactions that were begun in the present window.
+    /// Number of transactions that began in the current window.
     pub(super) begun: u64,
-    /// Number of those that have not ended.
+    /// Number of these that have not ended.
     pub(super) awaited: u64,
-    /// Clients that have ended a transaction which they had begun at the present load.
+    /// Number of clients that have begun and ended a transaction at the current load.
     pub(super) settled: usize,
-    /// Calls that were answered in the present window.
+    /// Number of calls answered in the current window.
     pub(super) calls: u64,
-    /// Those of them that gave way to others as often as they were tried.
+    /// Number of these calls that have conflicted in all attempts.
     pub(super) conflicts: u64,
-    /// How often they were tried, in all.
+    /// Total number of attempts of these calls.
     pub(super) attempts: u64,
-    /// Transactions that have ended since the run began.
+    /// Number of transactions that have ended since the beginning of the run.
     pub(super) ended: u64,
-    /// Calls without an answer.
+    /// Number of outstanding calls.
     pub(super) open: u64,
-    /// What must not happen in a run without faults.
+    /// Violations in a run without faults.
     pub(super) wrong: Vec<String>,
-    /// Calls that were answered since the checker has looked last, if it does.
+    /// Calls answered since the checker has last taken them, if the run is checked.
     pub(super) answers: Option<Vec<Attempt>>,
     audit: Box<dyn Audit>,
 }
@@ -96,7 +96,7 @@ impl RunRecord {
         }
     }
 
-    /// Has `lanes` clients of each server go on from now on.
+    /// Sets the number of active clients of each server.
     pub(super) fn begin_load(&mut self, lanes: usize) {
         (self.lanes, self.settled) = (lanes, 0);
     }
@@ -117,7 +117,7 @@ impl RunRecord {
         (self.calls, self.conflicts, self.attempts)
     }
 
-    /// A client begins a transaction: in which window.
+    /// A client begins a transaction. Returns the window that it belongs to.
     pub(super) fn begins(&mut self) -> u64 {
         if !self.is_window_open {
             return OUTSIDE;
@@ -127,7 +127,7 @@ impl RunRecord {
         self.window
     }
 
-    /// Transactions begun in the window that have committed.
+    /// Number of committed transactions that began in the window.
     pub(super) fn committed(&self) -> u64 {
         self.kinds.iter().map(|kind| kind.committed).sum()
     }
@@ -157,7 +157,7 @@ impl RunRecord {
         }
     }
 
-    /// A transaction of a client has ended, which was begun in `window`, with this answer to its last call.
+    /// A transaction that began in `window` has ended, with this answer to its last call.
     pub(super) fn ended(
         &mut self,
         window: u64,
@@ -181,12 +181,12 @@ impl RunRecord {
         }
     }
 
-    /// An object that is there in the end.
+    /// Adds an object of the final state to the audit.
     pub(super) fn object(&mut self, key: Key, value: &[u8]) {
         self.audit.object(key, value);
     }
 
-    /// After all objects: what is wrong with them and with the run.
+    /// Violations of the audit and of the run, after all objects were added.
     pub(super) fn findings(&mut self) -> Vec<String> {
         let mut wrong = std::mem::take(&mut self.wrong);
         wrong.truncate(WRONG_SHOWN);
@@ -194,7 +194,7 @@ impl RunRecord {
         wrong
     }
 
-    /// All latencies of what was begun in the window.
+    /// Latencies of all transactions that began in the window.
     pub(super) fn latencies(&self) -> Latencies {
         let mut all = Latencies::new();
         self.kinds.iter().for_each(|kind| all.merge(&kind.latencies));
@@ -202,13 +202,13 @@ impl RunRecord {
     }
 }
 
-/// The window of what is begun in none.
+/// The window number of transactions outside any window.
 const OUTSIDE: u64 = 0;
 
-/// Of what must not happen, so much is told.
+/// Maximum number of violations that are described.
 const WRONG_SHOWN: usize = 8;
 
-/// How long a client waits when its call was in conflict as often as its host has tried.
+/// Pause of a client after its call has conflicted in all attempts.
 pub(super) const CONFLICT_PAUSE: Duration = Duration::from_us(1);
 
 #[cfg(test)]
@@ -236,8 +236,8 @@ mod tests {
         Instant::ZERO + Duration::from_us(us)
     }
 
-    /// Whatever is begun in a window counts, however long it takes, and nothing else does: the kinds' shares are
-    /// those that clients ask for.
+    /// All transactions that begin in a window count, and no others, however long they take. So the shares of
+    /// the kinds are those of the workload.
     #[test]
     fn a_transaction_counts_in_the_window_in_which_it_was_begun() {
         let mut books = RunRecord::new(2, Box::new(Nothing), false);
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!([SHORT, LONG].map(|kind| books.kinds[kind].committed), [1, 1]);
         assert_eq!(books.kinds[SHORT].aborted, 1);
         assert!(books.kinds[LONG].latencies.summary().max_ns >= 80_000);
-        // What ends in a later window than it was begun in counts in neither.
+        // A transaction that ends in a later window than it began in counts in neither.
         books.begin_window();
         let late = books.begins();
         books.begin_window();

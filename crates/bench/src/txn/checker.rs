@@ -8,7 +8,7 @@ use weft_txn::{Key, LOADED, Recorded, TransactionId, Version};
 
 use super::cluster::Cluster;
 
-/// Brings together what engines have recorded and what hosts were answered.
+/// Joins the records of engines with the answers to hosts.
 pub(super) struct Checker {
     history: History,
     /// Records of attempts whose host has no answer yet. Nothing depends on the order of its entries.
@@ -36,7 +36,7 @@ impl Checker {
         Self { history: History::default(), recorded: HashMap::new() }
     }
 
-    /// Takes what engines and hosts have kept for it.
+    /// Takes the records of engines and hosts.
     pub(super) fn take(&mut self, cluster: &mut Cluster) {
         for node in 0..cluster.nodes().count() {
             let id = MachineId::new(node);
@@ -69,7 +69,7 @@ impl Checker {
         }
     }
 
-    /// Checks all of it, with the final state of each replica.
+    /// Checks the history with the final state of each replica.
     pub(super) fn check(mut self, cluster: &Cluster, replication: usize) -> Report {
         let options = Options { initial_version: LOADED.bits(), ..Options::default() };
         let nodes = cluster.nodes().count();

@@ -18,7 +18,7 @@ use super::books::Shared;
 use super::host::{NodeHost, SLOT};
 use super::system::System;
 
-/// READs that a server may have under way at another, and requests that it may have posted for it.
+/// Maximum numbers of outstanding READs of a server at a peer, and of posted requests to a peer.
 const READS: u8 = 255;
 const POSTS: u32 = 8_192;
 
@@ -33,7 +33,7 @@ pub(super) struct Machinery {
     pub(super) threads: u32,
     /// Whether messages share frames and packets.
     pub(super) aggregates: bool,
-    /// Whether cores wait for the copies that they ask for.
+    /// Whether a core of the card waits for its DMA copies.
     pub(super) waits_for_dma: bool,
     pub(super) network: NetworkProfile,
     pub(super) link_bits_per_s: u64,
@@ -43,15 +43,15 @@ pub(super) struct Machinery {
 /// Parts of a server.
 pub(super) struct Server {
     pub(super) engine: Transactions,
-    /// Near the engine.
+    /// Memory near the engine.
     pub(super) memory: Memory,
     /// The program of its host.
     pub(super) host: NodeHost,
-    /// Of the host beside a card that has the engine.
+    /// Memory of the host, if the engine is on the card.
     pub(super) host_memory: Vec<u8>,
 }
 
-/// A server, wherever its engine is.
+/// A server with its engine on the card or on the host.
 pub(super) enum Node {
     Card(Box<NicMachine<SoftNic<Transactions>, HostThreads<NodeHost>>>),
     Host(Box<NicMachine<SoftNic<NoEngine>, EngineOnHost<Transactions, NodeHost>>>),
@@ -79,7 +79,7 @@ impl Node {
         }
     }
 
-    /// The engine, to take out what it has recorded.
+    /// The engine, from which records are taken.
     pub(super) fn engine_mut(&mut self) -> &mut Transactions {
         match self {
             Self::Card(machine) => machine.parts_mut().0.card_mut().engine_mut(SLOT),
@@ -229,7 +229,7 @@ impl Cluster {
         (0..self.nodes).map(|node| self.node(node))
     }
 
-    /// Tells all hosts that the books say something new about the load.
+    /// Notifies all hosts of a changed load.
     pub(super) fn nudge(&mut self) {
         for node in 0..self.nodes {
             self.world.with_machine(MachineId::new(node), |node, now| match node {
@@ -269,9 +269,9 @@ impl Machinery {
     fn transport(&self) -> weft_rdma::Config {
         weft_rdma::Config {
             max_queue_pairs: self.nodes.max(1),
-            // The card has one of its own.
+            // One region is the card's own.
             max_regions: 2,
-            // One queue pair stands for as many as the threads of a server would have.
+            // One queue pair stands for those of all threads of a server.
             max_rd_atomic: READS,
             max_queue_depth: POSTS,
             window_packets: POSTS,
@@ -331,8 +331,8 @@ impl Machinery {
         }
     }
 
-    /// Connects a server's card with the others, and tells the program of its host what verbs must name. All cards
-    /// are set up alike: the numbers and keys of one are those of every other.
+    /// Connects a server's card with the others, and passes queue pairs and keys to the program of its host.
+    /// All cards are set up in the same way, so their queue pair numbers and keys are equal.
     fn connect(
         &self,
         node: usize,
@@ -356,7 +356,7 @@ impl Machinery {
         let keys = nic.register_region(region).expect("there is room");
         let peering = |other: usize| Peering {
             destination: address(other),
-            // The other's queue pair for this node.
+            // The peer's queue pair for this node.
             destination_qp_num: numbers[if node < other { node } else { node - 1 }],
             path_mtu: PathMtu::Bytes1024,
             timeout: 12,

@@ -19,21 +19,21 @@ pub(super) const SLOT: u8 = 0;
 /// One client: it has one transaction under way at a time.
 struct ClosedLoopClient {
     client: Box<dyn Client>,
-    /// Its call, or the one it would make if there were a slot for it.
+    /// Its current or next call.
     call: Call,
-    /// The ticket of the call, while it is under way.
+    /// The ticket of the call, while it is outstanding.
     ticket: Option<u64>,
     /// When the call began.
     called: Instant,
-    /// When the transaction began that the call is a part of.
+    /// Time at which the transaction of the call began.
     began: Instant,
-    /// In which window it began.
+    /// Window in which the transaction began.
     window: u64,
-    /// The load at which it began: clients of each server.
+    /// Load at which the transaction began: active clients of each server.
     load: usize,
-    /// The load at which the client has ended one that it had begun at it.
+    /// The last load at which the client has begun and ended a transaction.
     settled: usize,
-    /// Waits after a conflict.
+    /// Whether it pauses after a conflict.
     pauses: bool,
 }
 
@@ -43,22 +43,22 @@ pub(super) struct NodeHost {
     nodes: usize,
     half: Half,
     lanes: Vec<ClosedLoopClient>,
-    /// The lane of each ticket. Nothing depends on the order of its entries.
+    /// The client of each ticket. Nothing depends on the order of the entries.
     tickets: HashMap<u64, usize>,
-    /// Lanes that pause, and until when.
+    /// Clients that pause, with the end of the pause.
     pausing: VecDeque<(Instant, usize)>,
     books: Shared,
-    /// Connections for the engine, before it is configured.
+    /// Messages that tell the engine its queue pairs, sent before it is configured.
     wires: Vec<Vec<u8>>,
     is_configured: bool,
     is_full: bool,
-    /// Whether the work of the program is charged; else that is done where the engine is.
+    /// Whether CPU time of the program is charged. If not, the engine does the work.
     applies: bool,
     labour: Labour,
 }
 
 impl NodeHost {
-    /// The program of `node`, with all clients that it may ever have. `applies`: it applies the log, too.
+    /// The program of `node`, with all its clients. `applies` tells whether it also applies the log.
     pub(super) fn new(
         node: usize,
         nodes: usize,
@@ -98,7 +98,7 @@ impl NodeHost {
         }
     }
 
-    /// Has the engine told of its queue pairs.
+    /// Adds a message that tells the engine of a queue pair.
     pub(super) fn wire(&mut self, wire: Vec<u8>) {
         self.wires.push(wire);
     }
@@ -118,7 +118,7 @@ impl NodeHost {
         self.is_full
     }
 
-    /// Looks again at what the books say about the load.
+    /// Applies a changed load.
     pub(super) fn nudge(&mut self, now: Instant, commands: &mut Commands) {
         if self.is_full {
             let lanes = self.books.borrow().lanes.min(self.lanes.len());
@@ -131,7 +131,7 @@ impl NodeHost {
         self.pass_on(commands);
     }
 
-    /// Calls what the client of a lane wants.
+    /// Makes the next call of a client.
     fn call(&mut self, now: Instant, index: usize) {
         let lane = &mut self.lanes[index];
         if lane.call.begins {
@@ -146,7 +146,7 @@ impl NodeHost {
         self.books.borrow_mut().open += 1;
     }
 
-    /// Takes what has ended, and lets its client go on.
+    /// Records a finished call, and lets its client continue.
     fn finish(&mut self, now: Instant, finished: &Finished) {
         let index = self.tickets.remove(&finished.ticket).expect("a lane has called this");
         let lane = &mut self.lanes[index];
@@ -181,7 +181,7 @@ impl NodeHost {
         }
     }
 
-    /// Passes outcomes to the clients and messages to the card, and adds up the costs.
+    /// Passes outcomes to the clients and messages to the card, and charges the work.
     fn settle(&mut self, now: Instant, commands: &mut Commands) {
         while let Some(finished) = self.half.poll_finished() {
             self.finish(now, &finished);
@@ -199,9 +199,9 @@ impl NodeHost {
     }
 }
 
-/// Adds what the host half has done to the labour of its program. Each transaction, object and run of a procedure is
-/// a piece of its own: threads share them. `applies`: it is the program that begins and ends transactions and applies
-/// the log.
+/// Adds the work of the host half to the charged CPU time of its program. Each transaction, object and run of
+/// a procedure is a separate work item, which any thread may do. `applies` tells whether the program begins
+/// and ends transactions and applies the log.
 pub(super) fn charge(labour: &mut Labour, work: &HostWork, applies: bool) {
     if applies {
         for (pieces, figure) in [

@@ -1,4 +1,4 @@
-//! A measurement: closed loops of more and more clients, and what their transactions take.
+//! A measurement with closed loops of clients at increasing loads.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -28,16 +28,16 @@ use super::without::Without;
 
 /// Interval between two checks of a run.
 const SLICE: Duration = Duration::from_us(5);
-/// Of the transactions at each load, the first so many per cent do not count; nor does what is begun before each
-/// client has ended one, or as many have ended as are asked for, where some starve.
+/// Percentage of the transactions at each load that are warm-up. Warm-up also lasts until each client has
+/// ended a transaction, or, if some starve, until the requested number has ended.
 const WARM_UP_PERCENT: u64 = 20;
-/// A run in which nothing ends for so long is stuck.
+/// Time without a finished transaction after which a run counts as stuck.
 const STUCK_AFTER: Duration = Duration::from_ms(50);
-/// And what nobody waits for has arrived within this time after that.
+/// Time after the last answer until all other messages have arrived.
 const SETTLE: Duration = Duration::from_us(500);
 /// Hardware threads of a host (Xenic section 5).
 pub(super) const HOST_THREADS: u32 = 32;
-/// Time within which begun transactions end and are applied everywhere.
+/// Time within which outstanding transactions end and are applied at all replicas.
 const DRAIN: Duration = Duration::from_ms(50);
 
 /// Transactions of one kind at one load.
@@ -49,37 +49,37 @@ pub struct KindResult {
     pub committed: u64,
     /// Transactions that their procedure aborted.
     pub aborted: u64,
-    /// From the first call to the last answer, of those that committed.
+    /// Latency from the first call to the last answer, of committed transactions.
     pub latency: Summary,
 }
 
 /// Measurements at one load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// Transactions under way at each server.
+    /// Outstanding transactions of each server.
     pub outstanding: usize,
-    /// Transactions begun in the window that committed, for each second of it and each server; of a workload that
-    /// counts one kind only, those.
+    /// Committed transactions that began in the window, per second and server. If the workload counts only
+    /// one kind, only those.
     pub throughput_per_server: f64,
-    /// From the first call to the last answer, of all that committed.
+    /// Latency from the first call to the last answer, of all committed transactions.
     pub latency: Summary,
     /// By kind.
     pub kinds: Vec<KindResult>,
-    /// Calls that gave way to others as often as their host tried, per cent of all.
+    /// Calls that have conflicted in all attempts, per cent of all calls.
     pub conflicts_percent: f64,
-    /// Attempts that gave way to others, per cent of all.
+    /// Attempts that have conflicted, per cent of all attempts.
     pub attempts_lost_percent: f64,
-    /// Bytes of frames that a server sends for each committed transaction of one server.
+    /// Bytes of frames that a server sends per committed transaction of one server.
     pub bytes_per_transaction: f64,
-    /// Frames, likewise.
+    /// Frames that a server sends, in the same unit.
     pub frames_per_transaction: f64,
-    /// Messages and ends of copies that engines handle, likewise.
+    /// Messages and completed copies that an engine handles, in the same unit.
     pub messages_per_transaction: f64,
-    /// Copies between card and host, likewise.
+    /// Copies between card and host, in the same unit.
     pub dma_per_transaction: f64,
-    /// Bytes of these copies, likewise.
+    /// Bytes of these copies, in the same unit.
     pub dma_bytes_per_transaction: f64,
-    /// Copies that were handed over together, on average.
+    /// Average number of copies in a vector.
     pub dma_vector: f64,
     /// Utilisation of the link of a server, per cent of each direction.
     pub link_percent: f64,
@@ -96,13 +96,13 @@ pub struct Point {
 /// Measurements without their parameters.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measured {
-    /// At each load.
+    /// Measurements at each load.
     pub points: Vec<Point>,
     /// The highest throughput of all.
     pub peak_throughput_per_server: f64,
     /// Half of the transactions took at most this at the lowest load.
     pub median_latency_low_load_ns: u64,
-    /// Transactions that have ended, with those that did not count.
+    /// Finished transactions, including those of the warm-up.
     pub transactions: u64,
     /// Check of the whole run for strict serializability, if it was checked.
     pub check: Option<Report>,
@@ -130,15 +130,15 @@ impl Measured {
     }
 }
 
-/// How many transactions are measured at each of `loads`, so that all together are `transactions`: more at higher
-/// loads, where more are under way at a time.
+/// Number of transactions to measure at each of `loads`, `transactions` in total. Higher loads get more,
+/// because more transactions are outstanding.
 fn shares(transactions: u64, loads: &[usize]) -> Vec<u64> {
     let weight = |load: &usize| u64::from(load.ilog2()) + 1;
     let all: u64 = loads.iter().map(weight).sum();
     loads.iter().map(|load| (transactions * weight(load) / all).max(1)).collect()
 }
 
-/// Divisors of totals.
+/// Divisors that turn totals into rates.
 #[derive(Clone, Copy, Debug)]
 struct Rates {
     nodes: u64,
@@ -150,12 +150,13 @@ impl Rates {
         Self { nodes: machinery.nodes as u64, link_bits_per_s: machinery.link_bits_per_s }
     }
 
-    /// `busy` of all servers, per cent of `time`.
+    /// Busy time of all servers, per cent of `time`.
     fn percent(&self, busy: Duration, time: Duration) -> f64 {
         100.0 * busy.as_secs_f64() / (time.as_secs_f64() * self.nodes as f64)
     }
 
-    /// Utilisation of links by these frames, per cent, with preamble, check sequence and gap of each.
+    /// Utilisation of links by these frames, per cent, including preamble, check sequence and gap of each
+    /// frame.
     fn link_percent(&self, totals: &Totals, time: Duration) -> f64 {
         let bits = 8.0 * (totals.bytes + 24 * totals.frames) as f64;
         100.0 * bits / (self.link_bits_per_s as f64 * time.as_secs_f64() * self.nodes as f64)
@@ -175,13 +176,13 @@ pub struct TxnBench {
     pub replication: usize,
     /// Transactions of all clients together, at all loads.
     pub transactions: u64,
-    /// Transactions that each server has under way, one load after the other, ascending.
+    /// Outstanding transactions of each server at each load, ascending.
     pub outstanding: Vec<usize>,
-    /// Threads of the program on each host; nothing: all.
+    /// Threads of the program on each host; `None`: all.
     pub host_threads: Option<u32>,
-    /// Cores of the NIC that work, of `weft`; nothing: all.
+    /// Cores of the NIC that run engines, of `weft`; `None`: all.
     pub nic_cores: Option<u32>,
-    /// Cost profile of the NIC, of `weft`. The others have an RDMA card.
+    /// Cost profile of the NIC of `weft`. The other systems have an RDMA card.
     pub profile: CostProfile,
     /// Network between the servers.
     pub network: NetworkProfile,
@@ -299,7 +300,7 @@ impl TxnBench {
                 ..HalfParameters::default()
             };
             let mut half = Half::new(procedures.clone(), calls, tables);
-            // The system has zeros at hand and gives memory to those that are written only.
+            // The operating system allocates zeroed pages only when they are written.
             let bytes = |tables: HalfTables| tables.table_address as usize + tables.table_bytes();
             let mut host_memory = vec![0; tables.map_or(0, bytes)];
             for step in 0..self.replication {
@@ -330,23 +331,23 @@ impl TxnBench {
         Cluster::new(&self.machinery(), books, servers.into_iter(), plan)
     }
 
-    /// What the objects alone take on all servers, in bytes, with their keys and versions. Tables, indexes and logs
-    /// take as much again, and more.
+    /// Size of all objects on all servers in bytes, with keys and versions. Tables, indexes and logs take at
+    /// least as much in addition.
     pub fn objects_bytes(&self) -> u64 {
         let workload = self.workload.make(self.nodes);
         let mut shard = 0;
-        // All shards are alike.
+        // All shards have the same size.
         workload.load(0, &mut |_, value| shard += value.len() as u64 + 16);
         shard * (self.nodes * self.replication) as u64
     }
 
-    /// Transactions of all clients that may come: all before a window, as many in it, and again after it, and what is
-    /// under way then.
+    /// Upper bound on the transactions of all clients: those before a window, in it and after it, and those
+    /// still outstanding.
     const fn transactions_at_most(&self, lanes: usize) -> u64 {
         3 * self.transactions + 2 * (lanes * self.nodes * self.outstanding.len()) as u64
     }
 
-    /// Has every coordinator remember where all objects are, as DrTM+H does after a while.
+    /// Fills the address caches of all coordinators, as in DrTM+H after a while.
     fn remember(&self, workload: &dyn Workload, servers: &mut [Server]) {
         for primary in 0..self.nodes {
             let mut addresses = Vec::new();
@@ -365,8 +366,8 @@ impl TxnBench {
         self.measure_under(&FaultPlan::default(), progress).expect("an empty plan fits")
     }
 
-    /// The same under faults of links and pauses of servers, at times from the beginning of the run on. Servers have
-    /// one view for the whole run, so none may crash: those of a plan are left out.
+    /// The same under faults of links and pauses of servers, with times from the beginning of the run.
+    /// Servers have a fixed view, so none may crash: crashes of the plan are left out.
     pub(super) fn measure_under(
         &self,
         plan: &FaultPlan,
@@ -385,16 +386,16 @@ impl TxnBench {
     }
 }
 
-/// A measurement under way.
+/// A running measurement.
 struct Run<'a> {
     bench: &'a TxnBench,
     kinds: &'static [&'static str],
     cluster: Cluster,
     rates: Rates,
     checker: Checker,
-    /// When the last transaction ended, and their number then.
+    /// Time at which the last transaction ended, and the number of ended transactions.
     moved: (Instant, u64),
-    /// When the last fault ends.
+    /// End of the last fault.
     last_fault: Instant,
     activity: Activity,
     is_stuck: bool,
@@ -415,7 +416,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Lets time pass until `is_over`, or nothing moves any more.
+    /// Runs until `is_over`, or until the run is stuck.
     fn run_until(&mut self, mut is_over: impl FnMut(&Cluster) -> bool) {
         self.moved.0 = self.cluster.world.now();
         while !is_over(&self.cluster) && !self.is_stuck {
@@ -440,12 +441,12 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Waits until all nodes take part.
+    /// Runs until all nodes take part.
     fn found(&mut self) {
         self.run_until(|cluster| cluster.nodes().all(|node| node.host().is_full()));
     }
 
-    /// Measures `share` transactions with `load` of them under way at each server.
+    /// Measures `share` transactions with `load` of them outstanding at each server.
     fn point(&mut self, load: usize, share: u64, progress: &mut impl FnMut(u64)) -> Option<Point> {
         self.cluster.books.borrow_mut().begin_load(load);
         self.cluster.nudge();
@@ -467,8 +468,9 @@ impl<'a> Run<'a> {
         let time = self.cluster.world.now() - begin;
         let used = self.cluster.totals().since(&earlier);
         let (calls, conflicts, attempts) = self.cluster.books.borrow_mut().end_window();
-        // Clients go on, so that what is still under way meets as many others as before; but for no longer than the
-        // window has lasted, since what starves would have them go on for ever.
+        // Clients continue after the window, so that outstanding transactions have the same contention as
+        // before. The time is limited to the length of the window, because a starving transaction might never
+        // end.
         let until = begin + time + time;
         self.run_until(|cluster| cluster.books.borrow().awaited == 0 || cluster.world.now() >= until);
         self.cluster.books.borrow_mut().lanes = 0;
@@ -513,7 +515,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Lets all transactions end, and inspects the final state.
+    /// Runs until all transactions have ended, and checks the final state.
     fn end(mut self, points: Vec<Point>) -> Measured {
         self.cluster.books.borrow_mut().lanes = 0;
         if !self.is_stuck {
@@ -522,7 +524,7 @@ impl<'a> Run<'a> {
                 let quiet = |node: &Node| node.host().is_idle() && node.engine().is_quiet();
                 cluster.nodes().all(quiet) || cluster.world.now() >= until
             });
-            // Messages in flight arrive: a commit that nobody waits for.
+            // Messages in flight arrive, such as commits that no client waits for.
             self.cluster.run_for(SETTLE);
         }
         let quiet = self.cluster.nodes().all(|node| node.host().is_idle() && node.engine().is_quiet());

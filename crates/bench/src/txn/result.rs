@@ -1,4 +1,4 @@
-//! Results of a measurement of transactions, for programs and for people.
+//! Results of a measurement of transactions, as JSON and as text.
 
 use serde::Serialize;
 use weft_harness::table::{
@@ -30,7 +30,7 @@ pub struct TxnResult {
     pub replication: usize,
     /// Threads of the program on each host.
     pub host_threads: u32,
-    /// Cores of the NIC that run the engine; nothing: it runs on the host.
+    /// Cores of the NIC that run the engine; null if it runs on the host.
     pub nic_cores: Option<u32>,
     /// Network between the servers.
     pub network: &'static str,
@@ -47,15 +47,15 @@ pub struct TxnResult {
     pub measured: Measured,
     /// `holds`, `violation`, or `not checked` for strict serializability.
     pub checked: &'static str,
-    /// Seconds that loading, simulation and check took.
+    /// Wall-clock time of loading, simulation and check, in seconds.
     pub wall_s: f64,
     /// The command that repeats it.
     pub replay: String,
 }
 
 impl TxnBench {
-    /// Measures under the faults of a plan, if it has any; `progress` gets the number of finished transactions. No
-    /// server crashes.
+    /// Measures under the faults of a plan, without its crashes. `progress` gets the number of finished
+    /// transactions.
     ///
     /// # Errors
     /// The plan does not fit the cluster.

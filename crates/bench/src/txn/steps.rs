@@ -1,5 +1,5 @@
-//! What each part of the design adds (Xenic section 5.7, figure 9): a cluster of cards that does what DrTM+H does,
-//! and then one part after the other. Throughput of Retwis, latency of Smallbank.
+//! Contribution of each part of the design (Xenic section 5.7, figure 9): the baseline is a cluster of cards
+//! that works like DrTM+H; each step adds one part. Throughput of Retwis, latency of Smallbank.
 
 use Without::{Aggregation, AsynchronousDma, CardExecution, CombinedRequests, DmaVectors, MultiHop};
 use serde::Serialize;
@@ -20,7 +20,7 @@ pub enum Quantity {
     Latency,
 }
 
-/// A design between the first and the last.
+/// A step of the design.
 struct Design {
     name: &'static str,
     system: System,
@@ -29,7 +29,8 @@ struct Design {
     published: Option<f64>,
 }
 
-/// Figure 9a. DrTM+H: the baseline has 10 % less. What runs where is no step of it.
+/// Figure 9a. The baseline has 10 % less throughput than DrTM+H. The placement of execution is not a step of
+/// the figure.
 const THROUGHPUT: [Design; 6] = [
     Design { name: "drtm-h", system: System::DrtmH, without: &[], published: Some(1.11) },
     Design {
@@ -83,13 +84,13 @@ const LATENCY: [Design; 5] = [
     Design { name: "+ multi-hop", system: System::Weft, without: &[], published: Some(0.58) },
 ];
 
-/// The row that all others are multiples of.
+/// The row to which all others are relative.
 const BASELINE: usize = 1;
 
 /// Measurement of one design.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StepResult {
-    /// Feature that it adds to the one before.
+    /// The feature that it adds to the previous design.
     pub name: &'static str,
     /// The system.
     pub system: System,
@@ -101,7 +102,7 @@ pub struct StepResult {
     pub median_latency_low_load_ns: u64,
     /// The panel's quantity, as a multiple of the baseline's.
     pub of_baseline: f64,
-    /// The same in figure 9, where it has such a bar.
+    /// The same in figure 9, if the figure has this bar.
     pub published: Option<f64>,
     /// Utilisation of the NIC's cores at the peak, per cent.
     pub nic_percent: f64,
@@ -120,7 +121,7 @@ pub struct PanelResult {
     pub workload: &'static str,
     /// Size of the workload.
     pub scale: String,
-    /// One design after the other.
+    /// Results of all designs, in order.
     pub steps: Vec<StepResult>,
 }
 

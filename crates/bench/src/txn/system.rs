@@ -9,21 +9,21 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum System {
-    /// On the cores of a SmartNIC, beside the host that has the tables (Xenic's place).
+    /// On the cores of a SmartNIC, whose host has the tables (as in Xenic).
     #[default]
     Weft,
-    /// In a process of the host, by messages for everything, beside an RDMA card (FaSST; Kalia, Kaminsky and
-    /// Andersen, OSDI 2016): the same engine, which commits as FaSST does.
+    /// In a process of the host beside an RDMA card, with messages only (FaSST; Kalia, Kaminsky and Andersen,
+    /// OSDI 2016). It is the same engine with FaSST's commit protocol.
     Fasst,
-    /// The same, but what is only read is READ at addresses that coordinators remember, and backups' logs are WRITTEN
-    /// (DrTM+H; Wei and others, OSDI 2018).
+    /// The same, but keys that are only read use an RDMA READ at cached addresses, and logs of backups an
+    /// RDMA WRITE (DrTM+H; Wei and others, OSDI 2018).
     #[serde(rename = "drtm-h")]
     DrtmH,
-    /// The same without remembered addresses: objects are looked for bucket by bucket (Xenic section 5.1).
+    /// The same without cached addresses: lookups read bucket by bucket (Xenic section 5.1).
     #[serde(rename = "drtm-h-nc")]
     DrtmHNoCache,
-    /// All by verbs: locks are taken by ATOMICs, and commits are WRITTEN too (DrTM+R as Xenic section 5.1 describes
-    /// it).
+    /// One-sided verbs only: locks use RDMA atomics, and commits an RDMA WRITE (DrTM+R as Xenic section 5.1
+    /// describes it).
     #[serde(rename = "drtm-r")]
     DrtmR,
 }
@@ -32,7 +32,7 @@ impl System {
     /// All systems.
     pub const ALL: [Self; 5] = [Self::Weft, Self::Fasst, Self::DrtmH, Self::DrtmHNoCache, Self::DrtmR];
 
-    /// Whether engines have verbs that reach each other's memory.
+    /// Whether engines access each other's memory with one-sided verbs.
     pub(super) const fn is_one_sided(self) -> bool {
         matches!(self, Self::DrtmH | Self::DrtmHNoCache | Self::DrtmR)
     }

@@ -19,8 +19,8 @@ const PAGE: u32 = 2;
 const BUCKET: u32 = 8;
 /// Slots, and the values that they hold: what [`weft_txn::store::Shape`] says.
 const SLOTS: [(usize, usize); 6] = [(32, 8), (64, 40), (128, 102), (192, 164), (256, 226), (320, 256)];
-/// Entries of the card's index, for each hundred objects of its own shard: the 16 GB of Xenic's card hold them all,
-/// and all are in it when a measurement begins.
+/// Entries of the card's index per hundred objects of its own shard. The 16 GB of Xenic's card hold all of
+/// them, and the index is full when a measurement begins.
 const CACHED_PERCENT: u64 = 120;
 
 /// Numbers of objects in a server's tables.
@@ -30,17 +30,17 @@ pub(super) struct Contents {
     objects: u64,
     /// Objects of its own shard.
     own: u64,
-    /// Values by length: how many need a slot of each size, and how many are longer.
+    /// Number of values that fit each slot size, and number of longer values.
     by_slot: [u64; SLOTS.len() + 1],
     longest: usize,
-    /// Of one shard, by table ([`weft_txn::Key::table`]): objects, and the longest value.
+    /// Number of objects and longest value of each table of one shard ([`weft_txn::Key::table`]).
     tables: [(u64, usize); LINKED_TABLES],
-    /// Objects of all shards for which room is added.
+    /// Number of objects of all shards for which room is added.
     inserted: u64,
 }
 
 impl Contents {
-    /// Counts what each server has in the beginning, at most, and what may be added: `inserts` more of every 100.
+    /// Counts the maximum number of initial objects of a server.
     pub(super) fn count(workload: &dyn Workload, nodes: usize, replicas: usize) -> Self {
         let mut most = Self::default();
         let shards: Vec<Self> = (0..nodes)
@@ -79,7 +79,7 @@ impl Contents {
         self.by_slot[place] += 1;
     }
 
-    /// Room for `inserted` more objects like those that are there.
+    /// The same with room for `inserted` more objects of the same sizes.
     pub(super) fn with_room(mut self, inserted: u64) -> Self {
         let all = self.objects.max(1);
         for count in &mut self.by_slot {
@@ -90,7 +90,7 @@ impl Contents {
         self
     }
 
-    /// The table that takes the least memory: slots for short values, blocks for the longer ones.
+    /// The table shape with the least memory: slots for short values, blocks for longer ones.
     fn shape(&self) -> Shape {
         let bytes = |shape: &Shape| Layout::new(*shape).expect("the shape is in range").bytes();
         let shapes = (0..SLOTS.len()).map(|place| self.shape_with(place));
@@ -113,9 +113,9 @@ impl Contents {
         }
     }
 
-    /// The tables of one shard in the memory of an engine that verbs reach: buckets of the size B that Xenic compares
-    /// with, as full as its own table. What is inserted goes into any of them, so each has linked buckets for all of
-    /// it, which take no memory before they are used.
+    /// The tables of one shard in memory that one-sided verbs access: buckets of the size B that Xenic
+    /// compares with, with the occupancy of Xenic's own table. Inserted objects may go into any table, so
+    /// each has linked buckets for all of them, which take no memory before they are used.
     pub(super) fn linked(&self, replicas: usize) -> LinkedShape {
         let inserted = self.inserted.div_ceil(replicas as u64);
         let tables = self.tables.map(|(objects, longest)| {

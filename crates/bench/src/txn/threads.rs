@@ -1,5 +1,5 @@
-//! How few threads do as much as all (Xenic section 5.6, table 3): threads of the host, and cores of the card, are
-//! taken away until less than 95 % of the peak is left.
+//! The minimum number of host threads and of NIC cores that reach 95 % of the peak throughput (Xenic section
+//! 5.6, table 3).
 
 use serde::Serialize;
 use weft_applications::{WorkloadChoice, WorkloadName};
@@ -8,10 +8,10 @@ use weft_harness::table::{Table, three_digits, with_prefix};
 use super::measure::{HOST_THREADS, TxnBench};
 use super::system::System;
 
-/// The share of the peak that must be left.
+/// The share of the peak that must be reached.
 const KEPT: f64 = 0.95;
-/// What a core of the card does, of what a thread of the host does: the ratio of their Coremark scores (Xenic section
-/// 5.6).
+/// Performance of a core of the card relative to a thread of the host: the ratio of their Coremark scores
+/// (Xenic section 5.6).
 const CORE_OF_A_THREAD: f64 = 0.31;
 
 /// Systems of the table.
@@ -28,13 +28,13 @@ pub struct ThreadsRow {
     pub system: System,
     /// The highest throughput of all loads with all threads.
     pub peak_throughput_per_server: f64,
-    /// Threads of the host that leave 95 % of it, with all cores of the card.
+    /// Host threads that reach 95 % of it, with all cores of the card.
     pub host_threads: u32,
-    /// Cores of the card that do, with all threads of the host; nothing: engines run on the host.
+    /// Cores of the card that reach 95 %, with all host threads; null if engines run on the host.
     pub nic_cores: Option<u32>,
-    /// The highest throughput with as few of both.
+    /// The highest throughput with the minimum of both.
     pub throughput_with_both: f64,
-    /// Threads of the host, and cores of the card as far as they count as such.
+    /// Host threads plus cores of the card, converted into host threads.
     pub normalised: f64,
     /// The same in table 3.
     pub published: Option<f64>,
@@ -53,7 +53,7 @@ pub struct ThreadsResult {
     pub nodes: usize,
     /// Replicas of each shard.
     pub replication: usize,
-    /// One workload after the other.
+    /// Rows, one workload after the other.
     pub rows: Vec<ThreadsRow>,
     /// `holds`, `violation`, or `not checked` for strict serializability.
     pub checked: &'static str,
@@ -83,7 +83,7 @@ fn published(workload: &str, system: System) -> Option<f64> {
     SYSTEMS.iter().position(|known| *known == system).map(|place| row[place])
 }
 
-/// The smallest number of 1 to `most` that is enough, if every larger one is, as `most` is.
+/// The smallest number from 1 to `most` that is enough. Every number above it must be enough too.
 fn fewest(most: u32, mut is_enough: impl FnMut(u32) -> bool) -> u32 {
     let (mut too_few, mut enough) = (0, most);
     while enough - too_few > 1 {

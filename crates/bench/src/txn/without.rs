@@ -5,26 +5,27 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
-/// A part of the design that a measurement may leave out, to see what it is good for (Xenic section 5.7).
+/// A part of the design that a measurement may disable, to measure its effect (Xenic section 5.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Without {
-    /// Transactions of one shard, or the own and another, run at the other's primary.
+    /// Multi-hop: transactions with keys of one remote shard, or of this and one remote shard, run at the
+    /// remote primary.
     MultiHop,
     /// Procedures run on cards.
     CardExecution,
-    /// Hosts execute by themselves what stays on them and is of their own shards.
+    /// Hosts execute transactions themselves that have only keys of their own shard.
     HostExecution,
-    /// A key is read and locked by one request. Nothing runs at another primary without it.
+    /// One request reads and locks a key. Multi-hop requires it.
     CombinedRequests,
-    /// Replicas get the difference of a value, where that is shorter.
+    /// Replicas get the difference to the old value if that is shorter.
     LogDifferences,
-    /// A coordinator looks first whether its own keys are locked, and reads last those that it only reads.
+    /// A coordinator checks the locks of its own keys first, and reads the keys that it only reads last.
     OwnKeysOrder,
-    /// Messages share frames, and packets between card and host.
+    /// Several messages share a frame, and a packet between card and host.
     Aggregation,
-    /// Copies between card and host are handed over in vectors.
+    /// Copies between card and host are submitted in vectors.
     DmaVectors,
-    /// A core goes on with other work while a copy is under way. Who waits for a copy hands over no other one with it.
+    /// A core continues with other work during a copy. Without this, vectors have one copy.
     AsynchronousDma,
 }
 

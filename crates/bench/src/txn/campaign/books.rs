@@ -1,4 +1,4 @@
-//! What is known of a run: what hosts were told, what engines have recorded, and what nodes hold in the end.
+//! The record of a run: answers to hosts, records of engines, and the final state of nodes.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use super::super::checker::{access, name};
 /// All hosts write into the same record.
 pub(super) type Shared = Rc<RefCell<RunRecord>>;
 
-/// How an attempt ended, as its host was told.
+/// Outcome of an attempt that its host has received.
 #[derive(Clone, Copy, Debug)]
 struct Ending {
     began: Instant,
@@ -28,21 +28,21 @@ struct Ending {
 pub(super) struct NodeRecord {
     pub(super) committed: u64,
     pub(super) aborted: u64,
-    /// Answers that no node holds a shard.
+    /// Number of answers that a shard is lost.
     pub(super) unavailable: u64,
-    /// Calls that were open when their node died.
+    /// Calls that were outstanding when their node crashed.
     pub(super) unanswered: u64,
     pub(super) lives: u64,
 }
 
-/// The books of a run. All times are the world's.
+/// Record of a run. All times are on the world's clock.
 pub(super) struct RunRecord {
     pub(super) nodes: Vec<NodeRecord>,
-    /// Clients call nothing any more.
+    /// Whether clients begin no new calls.
     pub(super) stopped: bool,
-    /// Things that must not be.
+    /// Violations.
     pub(super) wrong: Vec<String>,
-    /// A shard may be lost.
+    /// Whether a shard may be lost.
     pub(super) may_lose: bool,
     told: BTreeMap<TransactionId, Ending>,
     records: BTreeMap<TransactionId, Recorded>,
@@ -65,7 +65,7 @@ impl RunRecord {
         }
     }
 
-    /// The card says how an attempt has ended. `began`: when the host asked for it.
+    /// The card has reported the end of an attempt. `began` is the time of the host's request.
     pub(super) fn told(&mut self, id: TransactionId, status: Status, began: Instant, now: Instant) {
         let fate = match status {
             Status::Ok => Fate::Committed { ended_ps: now.as_ps() },
@@ -95,13 +95,13 @@ impl RunRecord {
         }
     }
 
-    /// A call was open when its node died.
+    /// A call was outstanding when its node crashed.
     pub(super) fn unanswered(&mut self, node: usize, request: &Request) {
         self.nodes[node].unanswered += 1;
         self.audit.unknown(request);
     }
 
-    /// An engine has recorded this.
+    /// Adds a record of an engine.
     pub(super) fn record(&mut self, records: Vec<Recorded>) {
         for record in records {
             let id = record.id;
@@ -111,7 +111,8 @@ impl RunRecord {
         }
     }
 
-    /// Compares what nodes hold in the end: `held` by shard and node. Nothing of a shard that is lost.
+    /// Compares the final states of the replicas. `held` has the contents by shard and node, and no entry for
+    /// a lost shard.
     pub(super) fn compare(&mut self, held: &[Vec<(usize, Held)>]) {
         for (shard, replicas) in held.iter().enumerate() {
             let Some((first, objects)) = replicas.first() else { continue };
@@ -130,7 +131,7 @@ impl RunRecord {
         }
     }
 
-    /// Checks the history, with what nodes hold in the end.
+    /// Checks the history with the final state of all nodes.
     pub(super) fn check(&mut self, held: &[Vec<(usize, Held)>]) -> Report {
         let options = Options { initial_version: LOADED.bits(), ..Options::default() };
         let mut history = History::default();
@@ -141,7 +142,7 @@ impl RunRecord {
         }
         for (id, record) in &self.records {
             let told = self.told.get(id).copied();
-            // A transaction without an answer may have begun at any time.
+            // The start of a transaction without an answer is unknown.
             let Ending { began, fate } = told.unwrap_or(Ending { began: Instant::ZERO, fate: Fate::Unknown });
             let reads: Vec<Access> = record.reads.iter().map(access).collect();
             let writes: Vec<Access> = record.writes.iter().map(access).collect();

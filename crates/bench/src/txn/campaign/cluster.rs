@@ -1,4 +1,4 @@
-//! A cluster with a membership service, whose nodes crash and come back.
+//! A cluster with a membership service, whose nodes crash and restart.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -27,25 +27,26 @@ use super::host::ClientHalf;
 use super::steps::{SLOT, SharedTrigger, StepCrash};
 use crate::txn::tables::Contents;
 
-/// Clocks gain or lose up to this, in millionths; half of what the service's leases allow for.
+/// Maximum clock drift, in parts per million: half of what leases allow for.
 const DRIFT_PPM: u32 = 400;
-/// Attempts, and requests of others, that a node has under way: few, so that rings go round.
+/// Maximum number of outstanding attempts and of requests of peers at a node: small, so that ring buffers
+/// wrap around.
 const WINDOW: usize = 64;
-/// Bytes of the log, for the same reason.
+/// Size of the log in bytes: small, so that it wraps around.
 const LOG_BYTES: usize = 1 << 14;
-/// Bytes of a log that is often full.
+/// Size in bytes of a log that is often full.
 const TIGHT_LOG_BYTES: usize = 1 << 13;
-/// A coordinator that finds no room there repeats itself, and gives up, sooner than hosts make room.
+/// A coordinator that finds such a log full repeats its request, and times out before hosts make room.
 const TIGHT_LOG_REPEAT: Duration = Duration::from_us(10);
 const TIGHT_LOG_TICK: Duration = Duration::from_us(2);
-/// Threads of each host's program.
+/// Number of threads of each host's program.
 const THREADS: u32 = 2;
 
-/// Interval of reports of a host without a lease.
+/// Interval of the heartbeats of a node without a lease.
 const IDLE_INTERVAL: Duration = Duration::from_us(200);
 
-/// How long a lease lasts: some hundreds of transactions' time, and short enough that a run of a few milliseconds
-/// sees many end.
+/// Length of a lease: hundreds of transactions, and short enough that many leases end in a run of a few
+/// milliseconds.
 pub(super) const LEASE: Duration = Duration::from_us(500);
 
 /// Parts of a cluster.
@@ -53,19 +54,19 @@ pub(super) const LEASE: Duration = Duration::from_us(500);
 pub(super) struct ClusterParameters {
     pub(super) nodes: usize,
     pub(super) replication: usize,
-    /// Objects that a node may have to hold more than in the beginning.
+    /// Maximum number of objects that are added to a node in a run.
     pub(super) inserts: u64,
     /// Clients of each node.
     pub(super) lanes: usize,
-    /// Longest pause of clients before the next call.
+    /// Maximum pause of clients before the next call.
     pub(super) pause: Duration,
     /// Entries of each card's index.
     pub(super) index_entries: u32,
-    /// Whether logs are so short that some records find no room.
+    /// Whether logs are so small that some records do not fit.
     pub(super) tight_logs: bool,
-    /// Whether transactions may run at another's primary.
+    /// Whether a transaction may run at another node's primary (multi-hop).
     pub(super) multi_hop: bool,
-    /// Hosts execute by themselves what they can (Xenic 4.2.4).
+    /// Transactions that hosts execute themselves (Xenic section 4.2.4).
     pub(super) local: Local,
     pub(super) seed: u64,
     pub(super) plan: FaultPlan,
@@ -97,7 +98,7 @@ impl Node {
         self.host().half(SLOT).half()
     }
 
-    /// Takes what the engine has recorded.
+    /// Takes the records of the engine.
     fn take_records(&mut self, books: &Shared) {
         let engine = self.machine.parts_mut().0.card_mut().engine_mut(SLOT);
         books.borrow_mut().record(engine.take_records());
@@ -132,15 +133,15 @@ impl Machine for Node {
 pub(super) struct Cluster {
     pub(super) machines: Nodes<NodeBuilder>,
     pub(super) books: Shared,
-    /// Crashes at steps that came about, by the step.
+    /// Number of crashes at steps of the protocol, by step.
     pub(super) step_crashes: BTreeMap<&'static str, u64>,
-    /// Crashes at steps that are still to come, the next one last.
+    /// Future crashes at steps, the next one last.
     to_come: Vec<StepCrash>,
-    /// The one that counts messages.
+    /// The crash whose trigger is counting messages.
     watching: Option<StepCrash>,
     /// The crash whose message has arrived: time, node, and crash.
     imminent: Option<(Instant, usize, StepCrash)>,
-    /// Nodes that come back, and when.
+    /// Nodes to restart, with times.
     coming_back: Vec<(Instant, usize)>,
 }
 
@@ -210,7 +211,7 @@ impl Cluster {
         }
     }
 
-    /// When something is due that the world does not know of.
+    /// Time of the next crash or restart that is not an event of the world.
     fn next_due(&self) -> Option<Instant> {
         let step = self.to_come.last().filter(|_| self.is_free_to_watch()).map(|crash| crash.from);
         let crash = self.imminent.map(|(at, ..)| at);
@@ -229,7 +230,7 @@ impl Cluster {
                 *self.step_crashes.entry(crash.step.name).or_insert(0) += 1;
                 self.coming_back.push((now + crash.down, node));
             } else {
-                // Not now: one more crash would be too many.
+                // A crash is not allowed now, because too many nodes are down.
                 self.watch(crash);
             }
         }
@@ -249,7 +250,7 @@ impl Cluster {
         self.watching = Some(crash);
     }
 
-    /// Stops crashes at steps. Returns when all crashed nodes are back.
+    /// Stops crashes at steps. Returns the time at which all crashed nodes are restarted.
     pub(super) fn no_more_steps(&mut self) -> Instant {
         self.machines.director.builder.watch.borrow_mut().disarm();
         self.to_come.clear();
@@ -265,14 +266,14 @@ impl Cluster {
         director.may_crash(world.machines(), id) && self.crash_anyway(node)
     }
 
-    /// Crashes a node without asking how many are down.
+    /// Crashes a node, however many are down.
     pub(super) fn crash_anyway(&mut self, node: usize) -> bool {
         let id = MachineId::new(node);
         let Nodes { world, director } = &mut self.machines;
         world.crash(id).map(|remains| director.crashed(id, remains)).is_some()
     }
 
-    /// Brings a node back, unless it is.
+    /// Restarts a node, unless it runs.
     pub(super) fn restart(&mut self, node: usize) {
         let id = MachineId::new(node);
         let Nodes { world, director } = &mut self.machines;
@@ -300,7 +301,7 @@ impl Cluster {
         view.full.contains(node_id(node)) && running.engine().status() == full && leased
     }
 
-    /// Takes what engines have recorded.
+    /// Takes the records of all engines.
     pub(super) fn take_records(&mut self) {
         for node in 0..self.machines.nodes() {
             let books = Rc::clone(&self.books);
@@ -310,7 +311,7 @@ impl Cluster {
         }
     }
 
-    /// State of all nodes, in words.
+    /// State of all nodes as text, for error messages.
     pub(super) fn describe(&self) -> String {
         let nodes = (0..self.machines.nodes()).map(|index| match self.node(index) {
             None => format!("node{index} is down"),
@@ -328,7 +329,7 @@ impl Cluster {
     }
 }
 
-/// Builds nodes, and says which may crash.
+/// Builds nodes, and tells which may crash.
 pub(super) struct NodeBuilder {
     parameters: ClusterParameters,
     workload: Box<dyn Workload>,
@@ -337,7 +338,7 @@ pub(super) struct NodeBuilder {
     tables: HalfTables,
     books: Shared,
     watch: SharedTrigger,
-    /// When the action happens.
+    /// The current time of the world.
     now: Instant,
 }
 
@@ -348,7 +349,7 @@ impl NodeBuilder {
         if parameters.tight_logs {
             engine.log_bytes = TIGHT_LOG_BYTES;
             (engine.repeat, engine.tick) = (TIGHT_LOG_REPEAT, TIGHT_LOG_TICK);
-            // Whole rows fill it.
+            // Records with whole rows fill the log sooner.
             engine.variant.log_differences = false;
         }
         engine.record = true;
@@ -375,7 +376,8 @@ impl NodeBuilder {
         }
     }
 
-    /// A node in its life number `life`: the first ones have what there is in the beginning.
+    /// A node whose process starts for the time number `life`, from 0. At the first start it has its initial
+    /// objects.
     fn node(&self, node: usize, life: u32) -> Node {
         let Self { parameters, workload, engine: sizes, placement, tables, .. } = self;
         let mut engine = Transactions::new(*sizes, workload.procedures(), *placement);
@@ -399,7 +401,7 @@ impl NodeBuilder {
         });
         let incarnation = incarnation(life);
         let seed = parameters.seed ^ u64::from(life) << 32;
-        // Each life has clients of its own.
+        // After each restart the node has new clients.
         let lanes = (0..parameters.lanes).map(|lane| life * parameters.lanes as u32 + lane as u32);
         let half = ClientHalf::new(
             node_id(node),
@@ -429,8 +431,8 @@ impl NodeBuilder {
         Node { index: node, machine, watch: Rc::clone(&self.watch) }
     }
 
-    /// Whether a node holds all that it replicates: it is full, also in the newest view, of which it may not have
-    /// heard yet, and has a lease.
+    /// Whether a node has all shards that it replicates: it is full, also in the newest view, which it may
+    /// not have received yet, and has a lease.
     fn is_whole(&self, index: usize, node: &Node, view: &View) -> bool {
         let leased =
             clock(self.parameters.seed, index, DRIFT_PPM).local(self.now) < node.host().lease_until();
@@ -446,7 +448,7 @@ impl Builder for NodeBuilder {
         self.node(node, life)
     }
 
-    /// At most f nodes may be down at a time. One that comes back is, until it holds everything.
+    /// At most f nodes may be down at a time. A restarted node counts as down until it has all its shards.
     fn may_crash(&mut self, machines: &Machines<MachineOf<Self>>, victim: usize, view: &View) -> bool {
         let whole =
             running(machines).filter(|(index, node)| *index != victim && self.is_whole(*index, node, view));

@@ -1,4 +1,4 @@
-//! The host half of a node in a campaign: that of the transactions, which ships, with clients on the same host.
+//! The host half of a node in a campaign: the shipped one of the transactions, with clients on the same host.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ struct ClosedLoopClient {
     ticket: Option<u64>,
 }
 
-/// Notes when attempts begin on their way to the card.
+/// A port to the card that records the start of attempts.
 struct Notes<'a> {
     card: &'a mut dyn CardPort,
     began: &'a mut BTreeMap<u32, Instant>,
@@ -54,13 +54,13 @@ pub(super) struct ClientHalf {
     transactions: TransactionHalf,
     status: EngineStatus,
     lanes: Vec<ClosedLoopClient>,
-    /// The lane of each call that is under way, by its ticket.
+    /// The client of each outstanding call, by ticket.
     tickets: BTreeMap<u64, usize>,
-    /// Lanes that wait, and until when.
+    /// Clients that pause, with the end of the pause.
     waiting: BTreeMap<(Instant, usize), ()>,
-    /// Beginning of the latest attempt under each token.
+    /// Start of the latest attempt of each token.
     began: BTreeMap<u32, Instant>,
-    /// Clients wait so long before they call again, at most.
+    /// Maximum pause of clients between two calls.
     pause: Duration,
     random: Stream,
     clock: LocalClock,
@@ -104,7 +104,7 @@ impl ClientHalf {
         self.transactions.half()
     }
 
-    /// The node has crashed: no client learns the outcome of its calls any more.
+    /// The node has crashed, so the outcomes of outstanding calls stay unknown.
     pub(super) fn die(&mut self) {
         let mut books = self.books.borrow_mut();
         for lane in std::mem::take(&mut self.tickets).into_values() {
@@ -112,12 +112,12 @@ impl ClientHalf {
         }
     }
 
-    /// Whether there is an engine that takes calls.
+    /// Whether the engine accepts calls.
     fn may_call(&self) -> bool {
         self.status.state != EngineState::Starting && !self.books.borrow().stopped
     }
 
-    /// A client waits before it calls again.
+    /// A client pauses before its next call.
     fn wait(&mut self, now: Instant, lane: usize) {
         let pause = Duration::from_ps(1 + self.random.below(self.pause.as_ps()));
         self.waiting.insert((now + pause, lane), ());
@@ -140,7 +140,7 @@ impl ClientHalf {
         self.wait(now, index);
     }
 
-    /// Notes how an attempt has ended, before the host half decides what follows from it.
+    /// Records the end of an attempt before the host half handles it.
     fn note(&mut self, now: Instant, token: u32, kind: u8, payload: &[u8]) {
         let Ok(HostMessage::Outcome { id, status, .. }) = HostMessage::parse(kind, payload) else { return };
         let node = NodeId::new(id.coordinator()).expect("an identifier names a node");
@@ -193,7 +193,7 @@ impl HostHalf for ClientHalf {
         charge(&mut self.labour, &self.transactions.half_mut().take_work(), true);
     }
 
-    /// The host begins anew with its engine, with nothing in its memory.
+    /// The host restarts together with its engine, with empty memory.
     fn start_over(&mut self, now: Instant, incarnation: Incarnation, io: &mut HostIo<'_>) {
         self.die();
         self.books.borrow_mut().nodes[self.node].lives += 1;

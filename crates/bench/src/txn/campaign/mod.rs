@@ -1,4 +1,5 @@
-//! Fault campaigns: many seeds, each a cluster under random faults and crashes at steps of the protocol, each checked.
+//! Fault campaigns: for each seed a cluster with random faults and crashes at steps of the protocol, which is
+//! checked.
 
 mod books;
 mod cluster;
@@ -30,26 +31,28 @@ const SERVICE: [&str; 1] = ["membership0"];
 const FAULTS_FROM: Duration = Duration::from_ms(1);
 /// Time at which all faults are over.
 const FAULTS_UNTIL: Duration = Duration::from_ms(6);
-/// Where nodes are parted and nothing else happens, it is looked at what becomes of each parting, which takes leases.
+/// End of faults in runs that have only partial partitions. These runs are longer, because the check of a
+/// partial partition takes several leases.
 const PARTINGS_UNTIL: Duration = Duration::from_ms(21);
-/// So long after the last fault the clients of every node commit again: the lease of whoever is still missing ends, a
-/// view without it is published, it learns that it must rejoin, joins in the next view, copies its shards and is full
-/// in a third; each of these waits for a heartbeat or for the service's interval between views.
+/// Bound on the time from the last fault until the clients of every node commit again. In the worst case the
+/// lease of an unreachable node ends, a view without the node is published, the node learns that it must
+/// rejoin, joins in a second view, copies its shards, and is full in a third. Each step waits for a heartbeat
+/// or for the minimum interval between views.
 const LIVE_WITHIN: Duration = LEASE.saturating_mul(20);
-/// So long after the last call was answered nobody has anything under way.
+/// Time from the last answer until no transaction is in progress.
 const QUIET_WITHIN: Duration = Duration::from_ms(5);
 /// Interval between two checks of a run.
 const SLICE: Duration = Duration::from_us(20);
-/// Objects of each server: few, so that transactions meet.
+/// Number of objects of each server: small, so that transactions conflict.
 const SMALLBANK_ACCOUNTS: u64 = 60;
 const RETWIS_KEYS: u64 = 60;
 const TPCC_ITEMS: u32 = 40;
 const TPCC_CUSTOMERS: u32 = 10;
-/// Objects that a node may have to hold more than in the beginning, with TPC-C.
+/// Maximum number of objects that are added to a node, with TPC-C.
 const TPCC_INSERTS: u64 = 20_000;
-/// Clients of each node, and how long they wait before they call again, at most.
+/// Clients of each node, and their maximum pause between two calls.
 const LANES_MAX: u64 = 6;
-/// Clients of each node where logs are to be full, and how long they wait at most: so many call that some find no room.
+/// The same for runs with full logs, with so many clients that some find no room.
 const LANES_FULL_LOGS: usize = 12;
 const PAUSE_FULL_LOGS: Duration = Duration::from_us(1);
 const PAUSE_MAX_NS: u64 = 60_000;
@@ -57,8 +60,8 @@ const PAUSE_MAX_NS: u64 = 60_000;
 /// Runs of the campaign.
 #[derive(Clone, Debug)]
 pub struct Campaign {
-    /// What clients do; nothing: each seed has the next one of Smallbank and Retwis, or new-order where logs are to
-    /// be full.
+    /// The workload; `None`: it alternates between Smallbank and Retwis with the seed, or is new-order in
+    /// runs with full logs.
     pub workload: Option<WorkloadName>,
     /// Nodes of each cluster, 2 to 16.
     pub nodes: usize,
@@ -68,7 +71,7 @@ pub struct Campaign {
     pub seeds: std::ops::RangeInclusive<u64>,
     /// Kinds of faults.
     pub kinds: FaultKinds,
-    /// After all faults, every replica of one shard crashes.
+    /// Whether every replica of one shard crashes after all faults.
     pub lose_shard: bool,
     /// Bug planted in the engine.
     #[cfg(feature = "planted-bugs")]
@@ -91,7 +94,7 @@ pub struct CampaignResult {
     pub seed: u64,
     /// Runs made.
     pub seeds_run: u64,
-    /// Runs by what clients did.
+    /// Runs by workload.
     pub workloads: BTreeMap<&'static str, u64>,
     /// Transactions that committed, over all runs.
     pub committed: u64,
@@ -99,23 +102,24 @@ pub struct CampaignResult {
     pub aborted: u64,
     /// Calls without an answer because their node failed.
     pub unanswered: u64,
-    /// Attempts without an answer to the caller that took effect.
+    /// Attempts with an unknown outcome that took effect.
     pub unknown_but_seen: u64,
-    /// Calls that were told that nobody holds a shard any more.
+    /// Calls that were answered that a shard is lost.
     pub unavailable: u64,
     /// Views published.
     pub views: u64,
-    /// Partial partitions that began while nothing else was wrong, and during which the others served again in time.
+    /// Partial partitions that began while no other fault was active, and during which the other nodes were
+    /// seen to serve in time.
     pub partial_partitions_checked: u64,
-    /// Lives of nodes beyond their first.
+    /// Restarts of nodes.
     pub restarts: u64,
     /// Crashes at a step of the protocol, by the message that came before.
     pub step_crashes: BTreeMap<&'static str, u64>,
     /// Faults injected, by kind; crashes at steps are among the crashes.
     pub faults: BTreeMap<String, u64>,
-    /// The longest time from the last fault until the clients of every node had committed again.
+    /// The longest time of all runs from the last fault until the clients of every node had committed again.
     pub live_within_ns: u64,
-    /// The bound that it is held to.
+    /// The bound on this time.
     pub live_within_bound_ns: u64,
     /// `strictly serializable`, or `violation`.
     pub checked: &'static str,
@@ -127,7 +131,7 @@ pub struct CampaignResult {
 impl Campaign {
     /// Workload of a seed's clients.
     fn workload_of(&self, seed: u64) -> WorkloadName {
-        // A workload that fills logs has long records.
+        // New-order has long records, which fill logs.
         let usual = [WorkloadName::Retwis, WorkloadName::Smallbank][(seed % 2) as usize];
         let full_logs = self.steps_of(seed).iter().any(|crash| crash.step.wants_full_logs());
         self.workload.unwrap_or(if full_logs { WorkloadName::TpccNewOrder } else { usual })
@@ -141,7 +145,7 @@ impl Campaign {
         StepCrash::of_seed(seed, Instant::ZERO + FAULTS_FROM, Instant::ZERO + FAULTS_UNTIL)
     }
 
-    /// When the faults are over.
+    /// Time at which all faults are over.
     fn faults_until(&self) -> Duration {
         let are_partings = self.kinds == FaultKinds::NONE.with(FaultKind::PartialPartition);
         if are_partings { PARTINGS_UNTIL } else { FAULTS_UNTIL }
@@ -180,11 +184,11 @@ impl Campaign {
     }
 }
 
-/// One seed.
+/// The run of one seed.
 struct Run {
     parameters: ClusterParameters,
     steps: Vec<StepCrash>,
-    /// The shard that is lost in the end.
+    /// The shard that is lost at the end.
     loses: Option<usize>,
 }
 
@@ -208,7 +212,7 @@ impl Run {
                 inserts,
                 lanes: if tight_logs { LANES_FULL_LOGS } else { lanes },
                 pause: if tight_logs { PAUSE_FULL_LOGS } else { pause },
-                // Enough for all, or so few that some must go.
+                // Enough entries for all objects, or so few that some are evicted.
                 index_entries: [512, 64][random.below(2) as usize],
                 tight_logs,
                 multi_hop: random.below(2) > 0,
@@ -279,7 +283,7 @@ impl Run {
         Judgement::of(&cluster.machines.world, wrong)
     }
 
-    /// After the last fault every node serves, except for `out`, and its clients commit again.
+    /// Checks that after the last fault every node except `out` serves, and that its clients commit.
     fn live_within(
         &self,
         cluster: &mut Cluster,
@@ -290,7 +294,8 @@ impl Run {
             cluster.books.borrow().nodes.iter().map(|node| node.committed).collect()
         };
         let before = committed(cluster);
-        // An open transaction may have begun before: twice as many began later.
+        // A transaction that is outstanding now may have begun before the last fault, so twice as many must
+        // commit.
         let more = 2 * self.parameters.lanes as u64;
         let live = |cluster: &Cluster, node: usize| {
             cluster.serves(node) && committed(cluster)[node] >= before[node] + more
@@ -315,8 +320,8 @@ impl Run {
         }
     }
 
-    /// All replicas of a shard crash, and come back with nothing: whoever wants the shard is told that it is lost,
-    /// and all else goes on.
+    /// Crashes all replicas of a shard, which restart with empty memory. Calls for the shard must be answered
+    /// that it is lost, and calls for other shards must continue.
     fn lose(&self, cluster: &mut Cluster, shard: usize) -> Vec<String> {
         let Self { parameters: ClusterParameters { nodes, replication, .. }, .. } = self;
         let out: Vec<usize> = (0..*replication).map(|step| (shard + step) % nodes).collect();
@@ -332,7 +337,7 @@ impl Run {
         out.iter().for_each(|node| cluster.restart(*node));
         let now = cluster.now();
         let mut wrong: Vec<String> = self.live_within(cluster, now, &out).err().into_iter().collect();
-        // Everybody calls for the shard sooner or later.
+        // The clients of every node call for the shard after some time.
         let until = now + LIVE_WITHIN;
         let is_told = |cluster: &Cluster, node: usize| told(cluster)[node] > before[node];
         while cluster.now() < until && !(0..*nodes).all(|node| is_told(cluster, node)) {
@@ -350,7 +355,7 @@ impl Run {
         wrong
     }
 
-    /// Once nobody calls any more, everything ends, and no lock is left.
+    /// Checks that all transactions end after the last call, and that no lock is left.
     fn quiet_within(&self, cluster: &mut Cluster) -> Option<String> {
         cluster.books.borrow_mut().stopped = true;
         let until = cluster.now() + QUIET_WITHIN;

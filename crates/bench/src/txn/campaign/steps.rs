@@ -1,4 +1,4 @@
-//! Crashes at a step of the protocol: at the N-th message of a kind, wherever it comes.
+//! Crashes at a step of the protocol: at the N-th message of a kind, at the node that receives it.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,13 +13,13 @@ use weft_wire::frame::Frame;
 /// The engine's slot in every card.
 pub(super) const SLOT: u8 = 0;
 
-/// A crash comes so long after the message, at most: time enough for a node to handle it and to send what follows
-/// from it.
+/// Maximum delay of a crash after the message: enough for the node to handle it and to send the next
+/// messages.
 const DELAY_MAX_NS: u64 = 4_000;
-/// Most messages of its kind before the one that triggers the crash.
+/// Maximum number of messages of the kind before the one that triggers the crash.
 const COUNT_MAX: u64 = 60;
 
-/// A kind of message that a node may crash at.
+/// A kind of message that may trigger a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct StepKind {
     kind: u8,
@@ -54,34 +54,34 @@ pub(super) const STEPS: [StepKind; 23] = [
 ];
 
 impl StepKind {
-    /// Whether it comes at most a few times in a view change.
+    /// Whether such messages occur only a few times in a view change.
     fn is_rare(self) -> bool {
         self.wants_full_logs()
             || ["report", "settled", "serves", "copy", "copied", "read", "keep", "whole"].contains(&self.name)
     }
 
-    /// Whether it comes only where logs are full.
+    /// Whether such messages occur only if logs are full.
     pub(super) fn wants_full_logs(self) -> bool {
         ["refused", "withdraw", "withdrawn"].contains(&self.name)
     }
 }
 
-/// A crash that is to come.
+/// A planned crash.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StepCrash {
     pub(super) step: StepKind,
-    /// Messages of this kind are counted from this time on.
+    /// Time from which messages of the kind are counted.
     pub(super) from: Instant,
-    /// At which of them.
+    /// Number of the message that triggers the crash.
     pub(super) count: u64,
-    /// So long after it.
+    /// Delay of the crash after the message.
     pub(super) delay: Duration,
-    /// After so long the node comes back.
+    /// Time until the node restarts.
     pub(super) down: Duration,
 }
 
 impl StepCrash {
-    /// The crashes of a seed, in the order of time: one to three, whose kinds take turns over the seeds.
+    /// The one to three crashes of a seed, in order of time. Their kinds alternate over the seeds.
     pub(super) fn of_seed(seed: u64, from: Instant, until: Instant) -> Vec<Self> {
         let mut random = Stream::new(seed, "steps", 0);
         let total = (until - from).as_ns();
@@ -105,7 +105,7 @@ impl StepCrash {
     }
 }
 
-/// Counts messages until the one that a crash waits for.
+/// Counts messages until the one that triggers a crash.
 #[derive(Debug, Default)]
 pub(super) struct CrashTrigger {
     armed: Option<(u8, u64)>,
@@ -125,12 +125,12 @@ impl CrashTrigger {
         *self = Self::default();
     }
 
-    /// The node that has got the message.
+    /// The node that has received the triggering message.
     pub(super) fn take_fired(&mut self) -> Option<usize> {
         self.fired.take()
     }
 
-    /// A message of this kind has come to a node.
+    /// A node has received a message of this kind.
     pub(super) fn note(&mut self, node: usize, kind: u8) {
         if let Some((wanted, left)) = &mut self.armed
             && *wanted == kind
@@ -142,7 +142,7 @@ impl CrashTrigger {
         }
     }
 
-    /// A frame has come to a node.
+    /// A node has received a frame.
     pub(super) fn frame(&mut self, node: usize, bytes: &[u8]) {
         if self.armed.is_none_or(|(kind, _)| kind > Kind::Withdrawn as u8) {
             return;

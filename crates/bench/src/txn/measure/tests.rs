@@ -61,7 +61,7 @@ fn more_clients_do_more_until_something_is_busy() {
     assert_eq!(all.peak_throughput_per_server, busy.throughput_per_server);
     assert_eq!(all.median_latency_low_load_ns, idle.latency.p50_ns);
     assert_eq!(busy.drops, 0);
-    // Two replicas of 1.25 shards are logged, and nothing is looked up in the hosts' tables.
+    // Two replicas of 1.25 shards are logged, and no lookup reads the hosts' tables.
     assert!(busy.dma_per_transaction < 3.0, "{busy:?}");
 }
 
@@ -77,7 +77,8 @@ fn each_part_that_is_left_out_costs_something() {
         (less.median_latency_low_load_ns, less.peak_throughput_per_server)
     };
     // One after the other, as some only matter where others are missing. Hosts have nothing to execute here:
-    // Smallbank's procedures are run on cards. Nor are its values long, or its own keys only read.
+    // Smallbank's procedures run on cards; its values are short, and it has no own keys that are only read.
+    // So these features have no effect.
     let elsewhere = [Without::HostExecution, Without::LogDifferences, Without::OwnKeysOrder];
     let of_cards: Vec<_> = Without::ALL.into_iter().filter(|part| !elsewhere.contains(part)).collect();
     let mut before = of(&[]);
@@ -89,8 +90,8 @@ fn each_part_that_is_left_out_costs_something() {
     }
 }
 
-/// Ten of its rows are long, and are changed a little; of its own keys most are only read, and need no VALIDATE if
-/// they are read last.
+/// Ten of its rows are long and change only a little. Most of its own keys are only read, and need no
+/// VALIDATE if they are read last.
 #[test]
 fn new_orders_gain_by_differences_and_by_the_order_of_own_keys() {
     let of = |without: &[Without]| {
@@ -105,7 +106,7 @@ fn new_orders_gain_by_differences_and_by_the_order_of_own_keys() {
     assert!(all.latency.p50_ns < unordered.latency.p50_ns, "{all:?} {unordered:?}");
 }
 
-/// One in eight of TPC-C's transactions stays on the host, with keys of its own shard only.
+/// One in eight of TPC-C's transactions uses only keys of its own shard and stays on the host.
 #[test]
 fn what_hosts_execute_by_themselves_takes_less_time() {
     let of = |without: &[Without]| {
@@ -130,7 +131,7 @@ fn loads_share_the_transactions() {
     assert_eq!(shares(2, &[1, 1_024]), [1, 1]);
 }
 
-/// Every system retransmits, goes on when a partition heals, and loses nothing.
+/// Every system retransmits, continues after a partition, and loses no transaction.
 #[test]
 fn links_that_fail_lose_no_transaction() {
     let plan = "[[fault]]\nkind = \"loss\"\nfrom_us = 20\nuntil_us = 400\nprobability = 0.02\n\

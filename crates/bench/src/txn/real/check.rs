@@ -1,4 +1,4 @@
-//! The check of a run: what nodes have recorded, and what clients were told.
+//! The check of a run: records of nodes, and answers to clients.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ pub(super) struct Checked {
 }
 
 impl Checked {
-    /// Reads the records of all nodes, and checks them together with what clients were told.
+    /// Reads the records of all nodes, and checks them with the answers to clients.
     pub fn of(
         records: impl Iterator<Item = PathBuf>,
         told: &mut ClientRecord,
@@ -36,7 +36,7 @@ impl Checked {
         let mut answered: HashMap<TransactionId, &Attempt> =
             told.attempts.iter().map(|attempt| (attempt.id, attempt)).collect();
         let mut history = History::default();
-        // A transaction executed at two primaries, as the first has died, was recorded by both.
+        // If a primary has failed, a transaction may be executed and recorded at two primaries.
         let recorded: HashMap<TransactionId, &Recorded> =
             records.iter().flat_map(|record| &record.attempts).map(|attempt| (attempt.id, attempt)).collect();
         for (id, attempt) in recorded {
@@ -45,7 +45,7 @@ impl Checked {
                     (called.as_ps(), Fate::Committed { ended_ps: answered.as_ps() })
                 }
                 Some(_) => (0, Fate::Aborted),
-                // It aborted, or its client had no answer.
+                // The transaction aborted, or its client got no answer.
                 None => (0, Fate::Unknown),
             };
             let (reads, writes) = (accesses(&attempt.reads), accesses(&attempt.writes));

@@ -16,10 +16,10 @@ use weft_wire::datagram::{BYTES_MAX, Datagram as WeftDatagram};
 use super::NetTxnBench;
 use crate::kv::real::RealBenchError;
 
-/// When a call is given up. A node that was killed leaves its clients waiting for so long, unless it is back before.
+/// Time-out of a call. Clients of a killed node wait for this time, unless the node is restarted before.
 const GIVE_UP: Duration = Duration::from_secs(3);
 
-/// A call that a node has answered with the attempt that was its last.
+/// The last attempt of an answered call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attempt {
     pub id: TransactionId,
@@ -28,13 +28,13 @@ pub(super) struct Attempt {
     pub committed: bool,
 }
 
-/// Transactions of one kind that ended while it was measured.
+/// Transactions of one kind that ended within the measurement.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Kind {
     pub committed: u64,
     /// Refused by their procedure.
     pub refused: u64,
-    /// Of both.
+    /// Latencies of both.
     pub latencies: Latencies,
 }
 
@@ -44,11 +44,11 @@ pub(super) struct ClientRecord {
     pub kinds: Vec<Kind>,
     /// Length of the measurement.
     pub measured: Duration,
-    /// Calls without a known outcome.
+    /// Calls with an unknown outcome.
     pub unknown: u64,
-    /// Calls that no node took.
+    /// Calls that no node has begun.
     pub not_begun: u64,
-    /// The longest time without an answer to anybody.
+    /// The longest time without an answer to any client.
     pub longest_silence: Duration,
     pub audit: Box<dyn Audit>,
     /// Violations.
@@ -59,7 +59,7 @@ struct ClosedLoopClient {
     client: client::Client,
     workload: Box<dyn Client>,
     call: Call,
-    /// When the transaction began: an aborted call is repeated.
+    /// Time at which the transaction began. A call that conflicted is repeated.
     began: Instant,
     called: Instant,
 }
@@ -67,7 +67,7 @@ struct ClosedLoopClient {
 /// All clients, as an endpoint.
 pub(super) struct Clients<'a> {
     lanes: Vec<ClosedLoopClient>,
-    /// Of the first lane.
+    /// Identity of the first client.
     identity: u64,
     nodes: Vec<SocketAddrV4>,
     clock: Clock,
@@ -92,7 +92,7 @@ impl<'a> Clients<'a> {
         ended: &'a AtomicU64,
         stop: &'a Stop,
     ) -> Self {
-        // The clock of the machine tells runs apart.
+        // The clock of the machine makes identities unique over runs.
         let identity = clock.monotonic_ns(begin) << 16;
         let lanes = (0..bench.clients).map(|index| {
             let first = index as usize % bench.nodes;
@@ -158,14 +158,14 @@ impl<'a> Clients<'a> {
         lane.client.start(now, lane.call.request.clone());
     }
 
-    /// Takes down how a call has ended, and lets its client go on.
+    /// Records the end of a call, and lets its client continue.
     fn end(&mut self, now: Instant, index: usize, ended: Ended) {
         let lane = &mut self.lanes[index];
         let told = &mut self.told;
         let outcome = match ended {
             Ended::NotBegun => {
                 told.not_begun += 1;
-                // As after a conflict, the same is called again.
+                // The call is repeated, as after a conflict.
                 Outcome::Conflict
             }
             Ended::Outcome(id, outcome) => {

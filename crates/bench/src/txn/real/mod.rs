@@ -1,8 +1,8 @@
 //! Transactions across real processes on this machine: nodes, a membership service, and clients over UDP on loopback.
 //!
-//! Nodes and membership service are this very executable, as in [`crate::kv::real`]; the clients are a thread of this
-//! process. Every node records what is read and written ([`weft_net::transactions::read_record`]), every client what
-//! it was told and when, and the whole history is checked in the end.
+//! Nodes and membership service run the current executable, as in [`crate::kv::real`]; the clients are a
+//! thread of this process. Every node records reads and writes ([`weft_net::transactions::read_record`]),
+//! every client its answers and their times. The whole history is checked at the end.
 
 mod check;
 mod clients;
@@ -23,9 +23,9 @@ use self::clients::{ClientRecord, Clients};
 use crate::kv::real::RealBenchError;
 use crate::kv::real::cluster::{Addresses, Cluster, ClusterSettings, CoreTurns, record_of};
 
-/// A lease that a machine which is busy with other things does not lose.
+/// Length of a lease: long enough that nodes keep theirs on a busy machine.
 const LEASE: Duration = Duration::from_ms(500);
-/// Time after which messages that nobody waits for have arrived: decisions travel with later messages.
+/// Time after the last answer until all other messages have arrived. Decisions are sent with later messages.
 const SETTLE: std::time::Duration = std::time::Duration::from_millis(400);
 /// Interval at which the parent checks its processes.
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(5);
@@ -43,15 +43,15 @@ pub struct NetTxnBench {
     pub replicas: usize,
     /// Clients, each with one transaction under way, spread over the nodes.
     pub clients: u32,
-    /// Time for which the clients call.
+    /// Duration of the calls of the clients.
     pub length: Duration,
     /// Transactions that end in this time are not measured.
     pub warm_up: Duration,
-    /// A node that is killed after a third of the time (SIGKILL), and started again after half of it.
+    /// A node that is killed after a third of the time (SIGKILL), and restarted after half of it.
     pub kill: Option<usize>,
     /// Time for which a process polls before it sleeps.
     pub spin: Duration,
-    /// Decides the calls of the clients.
+    /// Seed of the calls of the clients.
     pub seed: u64,
 }
 
@@ -62,7 +62,7 @@ impl NetTxnBench {
     /// See [`RealBenchError`].
     ///
     /// # Panics
-    /// If there is no such size, or the application has no load of its own.
+    /// If the size is invalid, or the application has no workload.
     pub fn run(
         &self,
         replay: String,
@@ -148,7 +148,7 @@ impl NetTxnBench {
         })
     }
 
-    /// When clients begin no more transactions.
+    /// Time after which clients begin no transactions.
     fn end(&self, begin: Instant) -> Instant {
         begin + self.length
     }

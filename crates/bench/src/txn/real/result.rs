@@ -1,4 +1,4 @@
-//! Results of a measurement over real processes, for programs and for people.
+//! Results of a measurement of real processes, as JSON and as text.
 
 use serde::Serialize;
 use weft_applications::Workload;
@@ -19,7 +19,7 @@ pub struct NetKindResult {
     pub committed: u64,
     /// Transactions that their procedure refused, after their reads were validated.
     pub refused: u64,
-    /// From the first call to the last answer, of both.
+    /// Latency from the first call to the last answer, of both.
     pub latency: Summary,
 }
 
@@ -38,25 +38,25 @@ pub struct NetTxnResult {
     pub replicas: usize,
     /// Clients, each with one transaction under way.
     pub clients: u32,
-    /// A node that was killed and started again.
+    /// The node that was killed and restarted.
     pub killed: Option<usize>,
     /// Length of the measurement in seconds.
     pub measured_s: f64,
-    /// Transactions a second that came to their end: committed, or refused by their own rules.
+    /// Finished transactions per second: committed, or refused by their procedure.
     pub throughput_ops_per_s: f64,
     /// Half of them took at most this.
     pub p50_ns: u64,
     /// 99 % of them took at most this.
     pub p99_ns: u64,
-    /// From the first call to the last answer.
+    /// Latency from the first call to the last answer.
     pub latency: Summary,
     /// By kind.
     pub kinds: Vec<NetKindResult>,
-    /// Calls without a known outcome.
+    /// Calls with an unknown outcome.
     pub unknown: u64,
-    /// Calls that no node took.
+    /// Calls that no node has begun.
     pub not_begun: u64,
-    /// The longest time without an answer to anybody, in nanoseconds.
+    /// The longest time without an answer to any client, in nanoseconds.
     pub longest_silence_ns: u64,
     /// `strictly serializable`, or `violation`.
     pub checked: &'static str,
@@ -66,7 +66,7 @@ pub struct NetTxnResult {
     pub wrong: Vec<String>,
     /// Counters of the nodes that were not killed, one line each.
     pub counters: Vec<String>,
-    /// Decides the calls of the clients.
+    /// Seed of the calls of the clients.
     pub seed: u64,
     /// The command that repeats it.
     pub replay: String,
