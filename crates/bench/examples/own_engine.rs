@@ -1,15 +1,17 @@
-//! An engine of your own, in one file: the protocol, a client, the judge, a fault campaign, and a curve beside Mu's
-//! log.
+//! An engine of your own in one file: the protocol, a client, a check, a fault campaign, and a comparison
+//! with Mu's log.
 //!
 //!     cargo run --release -p weft-bench --example own_engine -- own.json
 //!     weft report own.json --svg figures
 //!
-//! The engine is a noticeboard: each client has a line of its own, on which it posts growing numbers, and reads the
-//! lines of others. The lowest full member of a view is its leader. Whenever a line changes, the leader sends the
-//! whole board, which is small, under the next version; it answers a call when every member has a version with what
-//! the call saw or wrote. So any survivor has all that was answered, and a lost message is made good by the next one.
+//! The engine is a noticeboard: each client has a line on which it posts growing numbers, and reads the lines
+//! of others. The lowest full member of a view is its leader. Whenever a line changes, the leader sends the
+//! whole board, which is small, under the next version. It answers a call when every member has a version
+//! that includes the read or the post. So any survivor has every answered post, and a lost message is
+//! replaced by the next one.
 //!
-//! Change [`Board`] into your protocol, then [`Reader`] into its client and [`Contender::judge`] into what must hold.
+//! Change [`Board`] into your protocol, then [`Reader`] into its client and [`Contender::judge`] into its
+//! check.
 
 use serde::Serialize;
 use weft_bench::compare::{LogContender, Point};
@@ -26,11 +28,11 @@ use weft_waist::{
     NodeId, NodeSet, View,
 };
 
-/// Lines of the board, and so the most clients.
+/// Lines of the board, which is also the maximum number of clients.
 const LINES: usize = 64;
-/// Calls that wait for members at a time.
+/// Maximum number of calls that wait for members.
 const WAITING: usize = 2 * LINES;
-/// After so long without an answer the leader sends the board again.
+/// Time without an answer after which the leader sends the board again.
 const RESEND: Duration = Duration::from_us(50);
 
 // Messages, all of big-endian words of eight bytes. From the leader: epoch, version, all lines. To it: epoch, version.
@@ -43,7 +45,7 @@ const READ: u8 = 4;
 const ANSWER: u8 = 5;
 const ELSEWHERE: u8 = 6;
 
-/// The words of a message, if it has so many.
+/// The words of a message, if it has exactly `N`.
 fn words<const N: usize>(payload: &[u8]) -> Option<[u64; N]> {
     let (words, rest) = payload.as_chunks::<8>();
     let words: &[[u8; 8]; N] = words.try_into().ok()?;
@@ -66,9 +68,9 @@ struct Board {
     node: Option<NodeId>,
     view: View,
     lease_until: Instant,
-    /// The lines are those of a full member.
+    /// Whether the lines are those of a full member.
     has_data: bool,
-    /// The member has the leader's board of this epoch.
+    /// Whether the member has the leader's board of this epoch.
     is_synced: bool,
     lines: [u64; LINES],
     version: u64,
@@ -103,19 +105,19 @@ impl Board {
         self.node.map_or(NodeSet::EMPTY, |node| self.view.members().without(node))
     }
 
-    /// The version that every member has. All have entered the epoch when it is not zero.
+    /// The version that every member has. If it is not zero, all members have entered the epoch.
     fn committed(&self) -> u64 {
         self.others().iter().map(|node| self.known[node.index()]).min().unwrap_or(self.version)
     }
 
-    /// Takes part in a new view. Its leader's first version brings its own board to all.
+    /// Enters a new view. The leader's first version sends its board to all members.
     fn enter(&mut self, now: Instant, configuration: &Configuration, effects: &mut Effects) {
         for waiting in self.waiting.drain(..) {
             effects.reply(waiting.to, ELSEWHERE, &[&bytes(&waiting.answer[..2])]);
         }
         let Configuration { node, view, lease_until } = *configuration;
         (self.node, self.view, self.lease_until) = (Some(node), view, lease_until);
-        // The first view founds the cluster; who joins has nothing.
+        // The first view founds the cluster. A joining node has no data.
         self.has_data = (self.has_data || view.epoch == Epoch(1)) && view.full.contains(node);
         (self.is_synced, self.version, self.known) = (false, 0, [0; weft_waist::NODES_MAX]);
         if self.leads() {
@@ -124,7 +126,7 @@ impl Board {
         }
     }
 
-    /// Sends the board to those who lack it, and looks again later.
+    /// Sends the board to members that lack the version, and sets a timer to repeat that.
     fn send(&self, now: Instant, effects: &mut Effects) {
         let lacks = |node: &NodeId| self.known[node.index()] < self.version;
         let to: NodeSet = self.others().iter().filter(lacks).collect();
@@ -150,7 +152,7 @@ impl Board {
             return effects.reply(to, ELSEWHERE, &[&bytes(&[client, call])]);
         }
         let number = &mut self.lines[line as usize];
-        // Numbers only grow, so a post that arrives twice takes effect once.
+        // Numbers only grow, so a duplicated post takes effect once.
         if let Some(post) = post.filter(|post| *post > *number) {
             *number = post;
             self.version += 1;
@@ -161,7 +163,7 @@ impl Board {
         self.answer(now, effects);
     }
 
-    /// Answers what all members have.
+    /// Answers calls whose version all members have.
     fn answer(&mut self, now: Instant, effects: &mut Effects) {
         let (committed, has_lease) = (self.committed(), now < self.lease_until);
         self.waiting.retain(|waiting| {
@@ -235,12 +237,12 @@ impl Engine for Board {
     }
 }
 
-/// After so long without an answer a client asks the next node.
+/// Time without an answer after which a client sends its call to the next node.
 const PATIENCE: Duration = Duration::from_us(250);
-/// And so long after a node has sent it elsewhere.
+/// The same after a node has redirected it.
 const PAUSE: Duration = Duration::from_us(20);
 
-/// A call of a client: its line, what it posts, and when it was begun.
+/// A call of a client: its line, the posted number, and its begin.
 #[derive(Clone, Copy)]
 struct Call {
     line: u64,
@@ -248,12 +250,12 @@ struct Call {
     begun: Instant,
 }
 
-/// One client: it posts on its line, or reads those of all in turn.
+/// One client: it posts on its line, or reads all lines in turn.
 struct Reader {
     client: u64,
     nodes: usize,
     target: usize,
-    /// Calls that it has begun.
+    /// Number of calls begun.
     number: u64,
     call: Option<Call>,
     is_due: bool,
@@ -315,7 +317,7 @@ impl Client for Reader {
     }
 }
 
-/// The engine among others.
+/// The engine as a contender.
 #[derive(Clone, Copy)]
 struct Noticeboard;
 
@@ -369,13 +371,13 @@ impl Contender for Noticeboard {
     }
 }
 
-/// Crashes, partitions, loss and all else, with a seed for each run.
+/// A campaign with all kinds of faults, one run per seed.
 fn campaign(seeds: std::ops::RangeInclusive<u64>) -> weft_harness::NodeCampaignResult {
     let runs = NodeCampaign::new(3, seeds);
     Noticeboard.campaign(&runs, &|seed| format!("seed {seed}"), &mut |_| {}).expect("random plans fit")
 }
 
-/// Both engines at these numbers of clients, on the same ground.
+/// Measurements of both engines at these numbers of clients, under the same conditions.
 fn curves(clients: &[u32], length: Duration) -> Vec<Point> {
     let contest = Contest {
         nodes: 3,

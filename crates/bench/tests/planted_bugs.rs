@@ -1,6 +1,6 @@
-//! Campaigns of replicated logs, data types and locks see known bugs: as a violation of their rules, or as an
-//! invariant of the engine's own that breaks. They stand by themselves because nobody wants to read of these panics.
-//! What takes a rarer coincidence is left to the tests of the engines, which plant all of their bugs.
+//! Campaigns find planted bugs: as a violation of their checks, or as a failed assertion of the engine. These
+//! tests have their own binary, because they silence the messages of panics. Bugs that need a rarer
+//! coincidence are left to the tests of the engines, which plant all of their bugs.
 #![cfg(feature = "planted-bugs")]
 
 use std::panic::set_hook;
@@ -15,7 +15,7 @@ use weft_rdt::replica::PlantedBug as TypeBug;
 use weft_sim::{CostProfile, FaultKind, FaultKinds, NetworkProfile};
 use weft_smr::PlantedBug as LogBug;
 
-/// One of the first seeds shows each bug, and is fine without it.
+/// Each bug must be found by one of the first seeds, which must have no violation without the bug.
 fn assert_caught<B: Copy>(
     bugs: &[B],
     name: impl Fn(B) -> &'static str,
@@ -72,7 +72,7 @@ fn campaigns_of_logs_catch_bugs_around_the_engine() {
     });
 }
 
-/// A node that comes back must connect its queue pairs as those of a new incarnation.
+/// A restarted node must connect its queue pairs with the PSNs of its new incarnation.
 #[test]
 fn campaigns_of_data_types_catch_bugs_around_the_engine() {
     let bugs = [NodeBug::AnswerBeforeStored, NodeBug::WiredToFormerIncarnation];
@@ -135,7 +135,7 @@ fn finds(runs: &NodeCampaign, locks: Locks) -> bool {
     result.findings.violations_found > 0
 }
 
-/// While nodes do not hear each other, the cluster must not stand still.
+/// The cluster must not stall during a partial partition.
 #[test]
 fn campaigns_of_locks_catch_members_that_stay_although_they_are_parted() {
     assert_caught(&[NodeBug::PartedKept], NodeBug::name, |seed, node_bug| {

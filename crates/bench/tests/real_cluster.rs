@@ -1,4 +1,4 @@
-//! Clusters over loopback sockets, with threads in the place of processes.
+//! Clusters over loopback sockets, with threads instead of processes.
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -25,11 +25,11 @@ use weft_waist::{NodeId, NodeSet};
 use weft_workload::{ClientShare, Workload};
 use weft_workload::{Limit, Load};
 
-/// How long anything may take that comes at all, on a machine that is busy with other things.
+/// Time-out of every wait, long enough for a busy machine.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 const DATAGRAM_BYTES: usize = 1_472;
 
-/// Sixteen loopback addresses that no other test has, in this process or in another one.
+/// Sixteen loopback addresses that no other test uses, in this process or another one.
 fn addresses() -> impl Fn(u32) -> Ipv4Addr + Copy {
     static BLOCK: AtomicU32 = AtomicU32::new(0);
     let process = std::process::id() % (1 << 16);
@@ -52,15 +52,16 @@ fn cluster(nodes: u32, embedded: Option<ServeConfig>) -> ClusterConfig {
     config
 }
 
-/// What each node of a cluster sees of its configuration.
+/// The configuration of each node of a cluster.
 fn configs(cluster: &ClusterConfig) -> Vec<NodeConfig> {
     cluster.peers.iter().map(|(node, _)| cluster.node(node).unwrap()).collect()
 }
 
-/// Long enough that a machine that is busy with other things renews it: the first view is expected to last.
+/// Length of a lease: long enough that nodes renew it on a busy machine, because the tests expect the first
+/// view to last.
 const LEASE: Duration = Duration::from_secs(1);
 
-/// Passes on what is logged, line by line: each event is written at once.
+/// Sends logged lines to a channel. Each event is written with one call.
 struct Lines(Sender<String>);
 
 impl Write for Lines {
@@ -179,7 +180,7 @@ impl TestClients {
         );
     }
 
-    /// How many operations succeeded, all of them in an order that one store could have had.
+    /// Checks that the history is linearizable, and returns the number of successful operations.
     fn check(self) -> u64 {
         let (recorder, history) = self.driver.unwrap().into_parts();
         let report = weft_check::check(&history, &Options::default());
@@ -233,7 +234,7 @@ fn a_cluster_goes_on_without_a_node_and_takes_it_back() {
     let load = Load::Open { clients: 32, operations_per_s: 4_000.0 };
     let mut clients = TestClients::new(&configs, "ycsb-a", load, ReadPolicy::AnyReplica);
     clients.carry_out(Phase::Load, &mut |_| {});
-    // A node that stops says so, and the others go on without it.
+    // A node that stops announces it, and the others continue without it.
     let stop = Arc::clone(&second.stop);
     clients.workload(6_000, &mut |completed| {
         if completed > 1_000 {
@@ -245,7 +246,7 @@ fn a_cluster_goes_on_without_a_node_and_takes_it_back() {
     first.wait_for_announcement(|said| is_full(said) && !said.view.members().contains(gone));
     third.wait_for_announcement(|said| is_full(said) && !said.view.members().contains(gone));
 
-    // It returns under load, and reads of its own show that it has caught up.
+    // The node rejoins under load, and reads at the node show that it has caught up.
     let mut second = start_node(&configs[1]);
     clients.workload(4_000, &mut |_| {});
     second.wait_for_announcement(|said| matches!(said.announcer, Announcer::Node(_, Role::Joining)));

@@ -69,7 +69,7 @@ fn a_seed_decides_a_run_to_the_bit() {
     assert_ne!(hash(5), hash(6));
 }
 
-/// Each bug is found by one of the first seeds of a campaign that can meet it.
+/// Each bug must be found by one of the first seeds of a campaign in which it can occur.
 #[cfg(feature = "planted-bugs")]
 #[test]
 fn every_planted_bug_is_found() {
@@ -86,7 +86,7 @@ fn every_planted_bug_is_found() {
             run(&planted).findings.violations.pop()
         });
         let violation = found.unwrap_or_else(|| panic!("{} is not found", bug.name()));
-        // Without the bug the same seed is fine.
+        // Without the bug the same seed has no violation.
         assert_eq!(
             run(&campaign(nodes, violation.seed..=violation.seed, faults)).findings.violations,
             [],

@@ -1,4 +1,4 @@
-//! Simulated clusters: what a run measures, that it repeats, and what campaigns find.
+//! Simulated clusters: measurements, determinism, and findings of campaigns.
 
 use std::ops::RangeInclusive;
 
@@ -78,7 +78,7 @@ fn a_killed_leader_loses_nothing() {
     assert_eq!(run.result.marks.len(), 5, "without it, joining, full again: {labels:?}");
 }
 
-/// The gateware as the nodes' NIC: a crashed one is built anew, from its reset.
+/// The gateware as the nodes' NIC. After a crash it restarts from its reset.
 #[test]
 #[cfg_attr(not(feature = "gateware"), ignore = "this build has no gateware")]
 fn gateware_carries_a_cluster_that_loses_its_leader() {
@@ -97,7 +97,7 @@ fn gateware_carries_a_cluster_that_loses_its_leader() {
     assert_eq!(result.checked, Checked::Linearizable, "{}", result.check_report);
     assert_eq!((result.lost_acknowledged_writes, result.marks.len()), (Some(0), 5), "{:?}", result.marks);
     assert_eq!((result.nic.as_str(), &result.parameters["engine_on"]), ("rtl", &"host".into()));
-    // Every datagram of the engines is a frame of the gateware's, up to those still between the two.
+    // Every datagram of the engines is a frame of the gateware, except those in transit between the two.
     let count = |name: &str| first.counters[name];
     assert!(count("datagrams_sent") > 1_000);
     assert!(count("rtl_frames_sent") >= count("datagrams_sent"), "{:?}", first.counters);
@@ -108,7 +108,7 @@ fn gateware_carries_a_cluster_that_loses_its_leader() {
     assert_eq!((&second.result.log_hash, second.counters), (&result.log_hash, first.counters));
 }
 
-/// What a software NIC at the same costs would have answered: the history is not the same, but as good.
+/// The gateware and a software NIC with the same costs have similar latencies.
 #[test]
 #[cfg_attr(not(feature = "gateware"), ignore = "this build has no gateware")]
 fn gateware_is_as_fast_as_the_card_that_it_stands_for() {
@@ -165,7 +165,7 @@ fn a_slice_of_the_campaign_on_disks_finds_nothing() {
     }
 }
 
-/// Seed 196 loses all data while requests are outstanding, which others have seen the effects of.
+/// Seed 196 loses all data while requests are outstanding whose effects other clients have seen.
 #[test]
 fn outstanding_requests_of_a_cluster_that_halts_are_in_its_history() {
     let kinds = FaultKinds::ALL.and(FaultKinds::DISK);
@@ -175,7 +175,7 @@ fn outstanding_requests_of_a_cluster_that_halts_are_in_its_history() {
     assert_eq!(result.disks.unwrap().halted_runs, 1);
 }
 
-/// Nothing can be loaded before the faults begin, as every frame is lost from the beginning: the run stops there.
+/// Every frame is lost from the beginning, so that loading does not finish and the run stops.
 #[test]
 fn a_run_that_stops_is_a_violation_of_its_seed() {
     let plan = "fault = [{ kind = \"loss\", from_us = 0, until_us = 30000, probability = 1.0 }]";
@@ -217,11 +217,11 @@ fn a_campaign_on_gateware_finds_nothing() {
     assert!(result.faults["crash"] > 0 && result.faults["restart"] > 0, "{:?}", result.faults);
 }
 
-/// Plans in which a replica is reachable again while the last other one has just died and still has a lease: whoever
-/// relies on that lease removes the only copy.
+/// Plans in which a replica becomes reachable while the only other replica has just crashed and still has a
+/// lease. A membership service that relies on that lease removes the last copy.
 #[test]
 fn a_lease_is_no_proof_of_life() {
-    // The plans are without outages of the membership service.
+    // The plans have no outages of the membership service.
     let kinds = FaultKinds::ALL.iter().filter(|kind| *kind != FaultKind::Outage);
     let kinds = kinds.fold(FaultKinds::NONE, FaultKinds::with);
     for (nodes, seed) in [(5, 105), (5, 140), (3, 19)] {
@@ -234,7 +234,7 @@ fn a_lease_is_no_proof_of_life() {
     }
 }
 
-/// Campaigns that never find anything prove nothing.
+/// Campaigns must find planted bugs.
 #[cfg(feature = "planted-bugs")]
 #[test]
 fn campaigns_catch_every_planted_bug() {
@@ -253,7 +253,8 @@ fn campaigns_catch_every_planted_bug() {
     }
 }
 
-/// A node receives half of its frames up to a lease late, and is cut off from everybody but the clients, twice.
+/// A node receives half of its frames up to a lease late, and is twice partitioned from all machines except
+/// the clients.
 #[cfg(feature = "planted-bugs")]
 const LATE_GRANTS: &str = r#"
 [[fault]]
@@ -278,8 +279,9 @@ until_us = 85000
 groups = [["node2"], ["node0", "node1", "membership0"]]
 "#;
 
-/// The same of the program on the host and of its membership service. An engine of the store that is not emptied
-/// empties itself when it joins; the campaign of transactions shows that bug.
+/// The same for bugs of the node's program and of the membership service. The bug of engines that are not
+/// emptied is not listed: the engine of the store empties itself when it joins. The campaign of transactions
+/// finds that bug.
 #[cfg(feature = "planted-bugs")]
 #[test]
 fn campaigns_catch_planted_bugs_around_the_engine() {

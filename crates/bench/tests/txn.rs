@@ -67,10 +67,11 @@ fn nodes_crash_at_the_steps_of_transactions_that_find_no_room() {
     }
 }
 
-/// Four of six nodes: they copy their shards at the same time, and not each anew whenever another has done so.
+/// Four of six nodes copy their shards at the same time, and none restarts its copy when another one has
+/// finished.
 #[test]
 fn nodes_that_come_back_together_are_back_together() {
-    // Outages of the membership service would have other steps of the protocol watched.
+    // With outages of the membership service, the crashes would be at other steps of the protocol.
     let kinds = FaultKinds::ALL.iter().filter(|kind| *kind != FaultKind::Outage);
     let kinds = kinds.fold(FaultKinds::NONE, FaultKinds::with);
     for seed in [18, 110, 115] {
@@ -100,9 +101,9 @@ fn every_planted_bug_is_found() {
     }
 }
 
-/// Bugs of the program on the host and of its membership service: each is found, and its seed is fine without it. A
-/// lease that counts from a grant's receipt takes grants that are later than those of random plans: the campaign of the
-/// store has them.
+/// Bugs of the node's program and of the membership service: each must be found, by a seed that has no
+/// violation without it. The bug `LeaseFromReceipt` needs later grants than random plans have; the campaign
+/// of the store has such a plan.
 #[cfg(feature = "planted-bugs")]
 #[test]
 fn every_planted_bug_around_the_engines_is_found() {

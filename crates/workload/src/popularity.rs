@@ -4,23 +4,22 @@ use std::sync::Arc;
 
 use crate::{Random, power};
 
-/// How popular each of so many elements is: the one with number *i* is drawn with a probability proportional to 1 /
-/// (*i* + 1)^skew.
+/// A Zipf distribution: element *i* is drawn with a probability proportional to 1 / (*i* + 1)^skew.
 ///
-/// Drawn in constant time from a table (Walker's alias method, as built by Vose, IEEE TSE 17(9), 1991), because the
-/// usual approximation (Gray et al., SIGMOD 1994) ends at skew 1.
+/// A draw takes constant time with a table (Walker's alias method, built as by Vose, IEEE TSE 17(9), 1991).
+/// The usual approximation (Gray et al., SIGMOD 1994) is limited to skews below 1.
 #[derive(Clone, Debug)]
 pub struct Popularity {
     elements: u64,
-    /// Of each column: up to which part of it the element itself is drawn, and who is drawn beyond. Nothing if all
-    /// are alike.
+    /// For each column of the alias table, the probability of the element itself, and the other element.
+    /// `None` if all elements are equally popular.
     columns: Option<Arc<[(f64, u32)]>>,
-    /// Instead of these: two parts, and per cent of the draws that go to the first.
+    /// Alternatively two parts, with the percentage of draws from the first part.
     parts: Option<Arc<(u8, Self, Self)>>,
 }
 
 impl Popularity {
-    /// `elements` of them, at least 1 and below 2^32; skew 0 to 4, 0 for equally popular ones.
+    /// A distribution over `elements` elements, at least 1 and below 2^32, with a skew from 0 (uniform) to 4.
     ///
     /// # Panics
     /// If a number is out of range.
@@ -31,8 +30,8 @@ impl Popularity {
         Self { elements: elements as u64, columns, parts: None }
     }
 
-    /// `elements` of them in two parts: so many per cent of the draws go to the first `first`, the others to the
-    /// rest, in each part with this skew.
+    /// A distribution over `elements` elements in two parts: `percent` per cent of the draws are from the
+    /// first `first` elements, the others from the rest, both with this skew.
     ///
     /// # Panics
     /// If a number is out of range, or a part has no elements.
@@ -45,7 +44,7 @@ impl Popularity {
     fn columns(elements: usize, skew: f64) -> Arc<[(f64, u32)]> {
         let weights: Vec<f64> = (1..=elements).map(|rank| power(rank as f64, -skew)).collect();
         let sum: f64 = weights.iter().sum();
-        // In units of an average column.
+        // Weights in units of an average column.
         let mut left: Vec<f64> = weights.iter().map(|weight| weight / sum * elements as f64).collect();
         let (mut small, mut large): (Vec<usize>, Vec<usize>) = (0..elements).partition(|&i| left[i] < 1.0);
         let mut columns: Vec<(f64, u32)> = (0..elements).map(|i| (1.0, i as u32)).collect();
@@ -61,12 +60,12 @@ impl Popularity {
         columns.into()
     }
 
-    /// How many elements.
+    /// Number of elements.
     pub const fn elements(&self) -> u64 {
         self.elements
     }
 
-    /// One of them.
+    /// Draws an element.
     pub fn draw(&self, random: &mut Random) -> u64 {
         if let Some((percent, first, rest)) = self.parts.as_deref() {
             let is_first = random.below(100) < u64::from(*percent);

@@ -1,4 +1,4 @@
-//! The client's half: calls, and until when what was granted holds.
+//! The client half: calls, and the time until which a granted lock is held.
 
 use weft_session::{Body, CallId, ClientParameters, Ended, Malformed, Verdict};
 use weft_time::{Duration, Instant};
@@ -7,11 +7,11 @@ use crate::message::{Answer, AnswerKind, Call};
 #[cfg(feature = "planted-bugs")]
 use crate::parameters::PlantedBug;
 
-/// What part of a time to live a holder does without, because clocks differ: two that gain or lose up to 1,000
-/// millionths each agree about the rest.
+/// The fraction of a time to live by which a holder stops early, because clocks drift: two clocks with a
+/// drift of up to 1,000 parts per million agree that the rest has not passed.
 const CLOCK_MARGIN: u64 = 500;
 
-/// For how long a client that was granted a lock for `ttl` holds it, from when it began to ask.
+/// Time for which a client holds a lock that was granted for `ttl`, counted from the begin of its call.
 pub fn usable(ttl: Duration) -> Duration {
     ttl - ttl / CLOCK_MARGIN
 }
@@ -25,29 +25,29 @@ pub enum Outcome {
     /// The caller holds the lock, with this token, until this time on its clock. The time may be over already, if the
     /// answer has taken long: then the lock has to be renewed before it is used.
     Granted {
-        /// Grows with every later holder.
+        /// The fencing token, which grows with every later holder.
         token: u64,
-        /// As the cluster counts.
+        /// Time to live on the leader's clock.
         ttl: Duration,
-        /// Counted from when the call was begun: [`usable`].
+        /// End of the hold, counted from the begin of the call: [`usable`].
         until: Instant,
     },
-    /// Somebody else holds it.
+    /// Another client holds the lock.
     Held {
-        /// With this token.
+        /// The holder's token.
         token: u64,
-        /// For so long, unless it is renewed or released.
+        /// Remaining time, unless the lock is renewed or released.
         remaining: Duration,
     },
-    /// Nobody holds it: it was released, or a query found it free.
+    /// The lock is free: it was released, or a query found it free.
     Free,
-    /// The caller does not hold it any more. If it has held it before, others may have held it since.
+    /// The caller does not hold the lock any more. Other clients may have held it since.
     Lost,
-    /// As many locks are held as there can be. Nothing has happened.
+    /// The table of locks is full. The call had no effect.
     Full,
-    /// The cluster does not take such a call. Nothing has happened.
+    /// The call is invalid for the cluster. It had no effect.
     BadRequest,
-    /// No answer. The call may have taken effect, or may still do so; a lock ends by itself.
+    /// No answer. The call may have taken effect or may still do so; a lock expires after its time to live.
     Unknown,
 }
 
@@ -60,19 +60,20 @@ pub struct Completion {
     pub outcome: Outcome,
 }
 
-/// A client of the locks. Pure, as [`weft_session::Client`] is, and used like that. All calls may be made twice without
-/// harm: whoever acquires is told by its owner's number, whoever renews or releases by its token.
+/// A client of the locks, sans-I/O like [`weft_session::Client`], with the same methods. All calls are
+/// idempotent, so they may be repeated: an acquisition is identified by its owner, a renewal or release by
+/// its token.
 #[derive(Clone, Debug)]
 pub struct Client {
     session: weft_session::Client,
-    /// Calls under way, and when they were begun.
+    /// Outstanding calls, with their begin.
     begun: Vec<(CallId, Instant)>,
     #[cfg(feature = "planted-bugs")]
     planted_bug: Option<PlantedBug>,
 }
 
 impl Client {
-    /// A client that has called nothing.
+    /// A client without calls.
     ///
     /// # Panics
     /// As [`weft_session::Client::new`].
@@ -85,14 +86,14 @@ impl Client {
         }
     }
 
-    /// The same client with a known bug.
+    /// The same client with a planted bug.
     #[cfg(feature = "planted-bugs")]
     #[must_use]
     pub fn with_planted_bug(self, planted_bug: Option<PlantedBug>) -> Self {
         Self { planted_bug, ..self }
     }
 
-    /// Begins a call. `None` if as many are under way as may be.
+    /// Begins a call. `None` if the maximum number of calls is outstanding.
     pub fn start(&mut self, now: Instant, task: &Task) -> Option<CallId> {
         let mut bytes = Vec::with_capacity(Call::BYTES_MAX);
         let kind = task.encode(&mut bytes) as u8;
@@ -101,10 +102,10 @@ impl Client {
         Some(call)
     }
 
-    /// Takes a message from a node; tells what has ended with it.
+    /// Handles a message from a node, and returns the call that it completes.
     ///
     /// # Errors
-    /// The bytes are no message.
+    /// The message is malformed.
     pub fn receive(
         &mut self,
         now: Instant,
@@ -125,7 +126,8 @@ impl Client {
         self.session.next_deadline()
     }
 
-    /// Handles what is due. Ends one call at a time, so call it until it returns `None`.
+    /// Handles due deadlines. Each call returns at most one completion, so it must be repeated until it
+    /// returns `None`.
     pub fn handle_deadline(&mut self, now: Instant) -> Option<Completion> {
         let completion = self.session.handle_deadline(now)?;
         Some(self.end(now, completion.call, completion.ended))
@@ -136,13 +138,13 @@ impl Client {
         self.session.poll_transmit(out)
     }
 
-    /// A time to live begins with the call, whenever the answer arrives.
+    /// Start of the time to live: the begin of the call, independent of the arrival of the answer.
     #[cfg(not(feature = "planted-bugs"))]
     const fn counts_from(&self, _: Instant, begun: Instant) -> Instant {
         begun
     }
 
-    /// The same, unless it is known to be wrong.
+    /// The same, except with the planted bug.
     #[cfg(feature = "planted-bugs")]
     fn counts_from(&self, now: Instant, begun: Instant) -> Instant {
         if self.planted_bug == Some(PlantedBug::TtlFromAnswer) { now } else { begun }
@@ -153,12 +155,12 @@ impl Client {
         let (_, begun) = self.begun.swap_remove(place);
         let from = self.counts_from(now, begun);
         let outcome = match ended {
-            // An earlier node may have begun it even if the last one has not.
+            // Another node may have begun the call, even if the last one has not.
             Ended::NotBegun | Ended::Unknown => Outcome::Unknown,
             Ended::Answer(body) => match Answer::parse(body.kind, body.bytes) {
                 None => Outcome::BadRequest,
                 Some(Answer { kind, token, time }) => match kind {
-                    // The leader counts from a later moment, so it ends the lock later.
+                    // The leader counts from a later time, so the lock ends later at the leader.
                     AnswerKind::Granted => Outcome::Granted { token, ttl: time, until: from + usable(time) },
                     AnswerKind::Held => Outcome::Held { token, remaining: time },
                     AnswerKind::Free => Outcome::Free,

@@ -1,31 +1,31 @@
-//! What happened, and what was refused and why.
+//! Counters of events and of refused calls and messages, by cause.
 
 weft_counters::counters! {
     /// The engine's counters.
     pub(crate) struct Counters {
         /// Locks granted to a new holder.
         granted,
-        /// Of these, locks whose former holder's time had run out.
+        /// Of these, locks whose former holder's time to live had expired.
         expired,
         /// Locks renewed, or acquired again by their holder.
         renewed,
         /// Locks released.
         released,
-        /// Calls of those who do not hold the lock.
+        /// Calls with a token that does not hold the lock.
         denied,
-        /// Epochs in which this node came to serve as leader.
+        /// Epochs in which this node has served as leader.
         takeovers,
-        /// Entries sent again.
+        /// Entries retransmitted.
         resent,
-        /// Calls that the leader has no room for at the moment.
+        /// Calls refused because the leader has no room at the moment.
         busy,
-        /// Calls at a node that does not serve.
+        /// Calls at a node that does not lead or has no lease.
         elsewhere,
-        /// Messages dropped: bytes that are no message, or a call that is out of range.
+        /// Messages dropped because they are malformed or out of range.
         dropped_malformed,
-        /// Messages dropped: of another epoch, or of a node that has another part in it.
+        /// Messages dropped because of another epoch, or because the sender has another role in the epoch.
         dropped_epoch,
-        /// Entries that came out of order.
+        /// Entries received out of order.
         gaps,
     }
 }

@@ -1,4 +1,4 @@
-//! The engine: leader, member, and calls.
+//! The engine: its roles as leader and member, and its calls.
 
 use weft_time::{Duration, Instant};
 use weft_waist::{
@@ -17,7 +17,7 @@ use crate::table::{Name, Row, Table};
 /// Role of the node in its view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
-    /// No member, or without any view yet.
+    /// The node is no member, or has no view yet.
     Outside,
     /// The lowest full member: grants locks.
     Leader {
@@ -31,7 +31,8 @@ enum Part {
         /// The entries include the whole snapshot.
         is_synced: bool,
     },
-    /// Listed as a full member, and does not have the data: it must begin again as a new incarnation.
+    /// The view lists the node as a full member, but it does not have the data. It must rejoin as a new
+    /// incarnation.
     Lost,
 }
 
@@ -43,12 +44,12 @@ struct Waiting {
     answer: Answer,
 }
 
-/// State of a row at the leader of an epoch only.
+/// State of a row that only the leader of an epoch has.
 #[derive(Clone, Copy, Debug)]
 struct Term {
-    /// Until when the row's holder has the lock, on this node's clock.
+    /// End of the holder's time to live, on this node's clock.
     ends: Instant,
-    /// The entry that has written the row.
+    /// Number of the entry that has written the row.
     entry: u64,
 }
 
@@ -60,13 +61,13 @@ pub struct Lock {
     view: View,
     lease_until: Instant,
     part: Part,
-    /// The table is that of a full member.
+    /// Whether the table is that of a full member.
     has_data: bool,
     table: Table,
     /// The snapshot of the epoch, until it is complete.
     staged: Table,
     stream: Stream,
-    /// By row.
+    /// State of each row at the leader.
     terms: Vec<Term>,
     waiting: Vec<Waiting>,
     /// Tokens granted in this epoch.
@@ -75,7 +76,7 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// An engine that was told nothing yet.
+    /// An engine before its first event.
     ///
     /// # Panics
     /// If a size is zero.
@@ -104,7 +105,7 @@ impl Lock {
         self.part == Part::Leader { serves: true }
     }
 
-    /// Locks that are known to be held, or whose time has run out: name, owner and token.
+    /// Locks in the table, held or expired: name, owner and token.
     pub fn locks(&self) -> impl Iterator<Item = (Name, u64, u64)> {
         let row = |number: &u32| self.table.row(*number);
         self.table.used().iter().filter_map(row).map(|row| (row.name, row.owner, row.token))
@@ -115,17 +116,18 @@ impl Lock {
         self.parameters.planted_bug == Some(bug)
     }
 
-    /// Takes its part in a new view.
+    /// Enters a new view with the node's role in it.
     fn enter(&mut self, now: Instant, configuration: &Configuration, effects: &mut Effects) {
         let Configuration { node, view, lease_until } = *configuration;
-        // Whatever they were to be answered may not hold any more. Asking again does no harm.
+        // Waiting calls are redirected, because their answers may be wrong in the new epoch. Calls are
+        // idempotent, so clients repeat them.
         for Waiting { to, .. } in self.waiting.drain(..) {
             reply(effects, to, Answer::new(AnswerKind::Elsewhere));
         }
         (self.node, self.view, self.lease_until) = (Some(node), view, lease_until);
         self.staged.clear();
         self.part = if view.full.contains(node) {
-            // The first view founds the cluster: there is no data that this node could lack.
+            // The first view founds the cluster, so there is no data that this node could lack.
             self.has_data |= view.epoch == Epoch(1);
             match (self.has_data, view.full.nth(0) == Some(node)) {
                 (false, _) => Part::Lost,
@@ -148,7 +150,8 @@ impl Lock {
         }
     }
 
-    /// Serves from the moment at which all members have entered the epoch: nobody serves in an older one any more.
+    /// Begins to serve when all members have entered the epoch, because no node serves in an older epoch
+    /// then.
     fn serve_if_entered(&mut self, now: Instant) {
         let is_entered = self.stream.is_entered();
         #[cfg(feature = "planted-bugs")]
@@ -160,7 +163,7 @@ impl Lock {
         self.counters.takeovers += 1;
         for &number in self.table.used() {
             let row = self.table.row(number).expect("it is in use");
-            // The leader before may have renewed it until just now, and has told nobody but the holder.
+            // The previous leader may have renewed the lock until now, and only the holder knows.
             let ends = now + row.ttl;
             #[cfg(feature = "planted-bugs")]
             let ends = if self.has(PlantedBug::NoTimeAfterTakeover) { now } else { ends };
@@ -203,7 +206,7 @@ impl Lock {
                     let time = ends.saturating_since(now);
                     (entry, Answer { kind: AnswerKind::Held, token: row.token, time })
                 }
-                // It may just have been released.
+                // The lock may just have been released.
                 _ => (self.stream.last(), Answer::new(AnswerKind::Free)),
             },
         };
@@ -224,7 +227,7 @@ impl Lock {
         (row.token == token).then_some((number, *row))
     }
 
-    /// Grants a lock that nobody holds: the entry that has to be accepted, and the answer.
+    /// Grants a free lock. Returns the entry that the members have to accept, and the answer.
     fn acquire(&mut self, now: Instant, name: Name, (owner, ttl): (u64, Duration)) -> (u64, Answer) {
         let number = match self.table.find(&name) {
             Some((number, row)) if row.owner == owner => {
@@ -247,18 +250,19 @@ impl Lock {
         };
         self.grants += 1;
         self.counters.granted += 1;
-        // Larger than all tokens of earlier epochs, and than all earlier ones of this epoch.
+        // The token is larger than all tokens of earlier epochs, and than all earlier tokens of this epoch.
         let token = u64::from(self.view.epoch.0) << 32 | u64::from(self.grants);
         let entry = self.write(now, number, Some(Row { name, owner, token, ttl }));
         (entry, Answer { kind: AnswerKind::Granted, token, time: ttl })
     }
 
-    /// A row whose holder's time has run out, to be used for another lock.
+    /// A row whose lock has expired, to be reused for another lock.
     fn expired(&self, now: Instant) -> Option<u32> {
         self.table.used().iter().copied().find(|number| self.terms[*number as usize].ends <= now)
     }
 
-    /// Renews a lock. Only this node needs to know: whoever leads after it gives the holder a whole time to live.
+    /// Renews a lock. The members do not need to know, because a new leader gives every holder a whole time
+    /// to live.
     fn extend(&mut self, now: Instant, number: u32, row: Row) -> (u64, Answer) {
         self.counters.renewed += 1;
         let term = &mut self.terms[number as usize];
@@ -271,7 +275,8 @@ impl Lock {
         (0, answer)
     }
 
-    /// Writes a row here, and appends it for the members: the number of the entry.
+    /// Writes a row in this node's table and appends it to the stream for the members. Returns the number of
+    /// the entry.
     fn write(&mut self, now: Instant, number: u32, holds: Option<Row>) -> u64 {
         assert!(self.table.set(number, holds), "no other row has the name");
         let entry = self.stream.append(number, holds);
@@ -279,7 +284,7 @@ impl Lock {
         entry
     }
 
-    /// A member takes an entry of its leader. False if it can be none.
+    /// Handles an entry from the leader. Returns false if the entry is invalid.
     fn take_entry(&mut self, from: NodeId, entry: Entry) -> bool {
         let Part::Member { accepted, .. } = &mut self.part else { return false };
         if entry.epoch != self.view.epoch || self.view.full.nth(0) != Some(from) {
@@ -296,7 +301,8 @@ impl Lock {
         }
         *accepted = entry.number;
         if entry.number == snapshot {
-            // All at once: until now the table was that of the epoch before, which the next leader may need.
+            // The snapshot replaces the table at once. Before, the table was that of the previous epoch,
+            // which the next leader may need.
             std::mem::swap(&mut self.table, &mut self.staged);
             self.has_data = true;
             self.part = Part::Member { accepted: entry.number, is_synced: true };
@@ -332,13 +338,14 @@ impl Lock {
             && is_taken == Some(true)
             && is_last
         {
-            // Once for all entries of a datagram. If it is lost, the leader sends an entry again.
+            // One acknowledgement serves all entries of a datagram. If it is lost, the leader retransmits an
+            // entry.
             let accepted = Accepted { epoch: self.view.epoch, number };
             effects.send([from].into_iter().collect(), ACCEPTED, &[&accepted.encode()]);
         }
     }
 
-    /// Answers what all members have accepted meanwhile, and sends on.
+    /// Answers calls whose entries all members have accepted, and sends further entries.
     fn answer_committed(&mut self, now: Instant, effects: &mut Effects) {
         self.serve_if_entered(now);
         let committed = self.stream.committed();
@@ -375,7 +382,7 @@ impl Engine for Lock {
             Event::Timer { tag: RESEND } => {
                 self.stream.resend(now, &self.table, io.effects);
             }
-            // The engine posts nothing and has no other timer.
+            // The engine posts no work requests and has no other timer.
             Event::Done { .. } | Event::Timer { .. } => {}
         }
     }
@@ -398,7 +405,7 @@ impl Engine for Lock {
         Counters { resent: self.stream.resent, ..self.counters }.list()
     }
 
-    /// A leader waits for whoever lacks entries; the others wait for nobody.
+    /// A leader waits for members that lack entries; other members wait for no node.
     fn waits_for(&self, peer: NodeId) -> Option<u64> {
         self.stream.lacks(peer)
     }

@@ -1,12 +1,12 @@
-//! Named locks for a time, with fencing tokens; replicated, so that they survive the death of any node.
+//! Named locks with a time to live and fencing tokens, replicated so that they survive the crash of any node.
 //!
-//! A client acquires a lock for a time to live, renews it while it works, and releases it. With the lock comes a
-//! *fencing token*, a number that is larger for every later holder of any lock. Whatever the lock protects keeps the
-//! largest token that it has seen and refuses smaller ones; then a holder that was asleep when its time ran out does
-//! no harm.
+//! A client acquires a lock for a time to live, renews it while it works, and releases it. With the lock it
+//! gets a *fencing token*, a number that is larger for every later holder of any lock. The protected resource
+//! stores the largest token that it has seen and refuses smaller ones, so that a holder that paused beyond
+//! its time to live does no harm.
 //!
-//! This engine is the worked example of `CONTRIBUTING.md`, "Your own engine": as simple as a protocol can be that is
-//! right. `PROTOCOL.md` beside it tells what it does and why that is safe.
+//! This engine is the worked example of `CONTRIBUTING.md`, "Your own engine". Its protocol is as simple as a
+//! correct one can be; `PROTOCOL.md` in the crate's folder describes it and argues its safety.
 
 mod client;
 mod counters;

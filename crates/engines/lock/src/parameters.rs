@@ -10,13 +10,14 @@ pub const TTL_MAX: Duration = Duration::from_secs(3_600);
 /// Sizes and times of the engine; all nodes have the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// Locks that can be held at a time, at least 1.
+    /// Maximum number of locks held at a time, at least 1.
     pub locks: usize,
-    /// Entries that the leader sends beyond the last one that a member has accepted, at least 1.
+    /// Window of the stream: maximum number of entries sent beyond the last one that a member has accepted,
+    /// at least 1.
     pub window: usize,
-    /// Answers that wait until every member has accepted what they tell.
+    /// Maximum number of answers that wait for entries to be accepted.
     pub waiting: usize,
-    /// Time after which an entry that a member has not accepted is sent again.
+    /// Time after which an entry that a member has not accepted is retransmitted.
     pub retransmit: Duration,
     /// Bug planted in the engine.
     #[cfg(feature = "planted-bugs")]
@@ -40,9 +41,9 @@ impl Default for Parameters {
 #[cfg(feature = "planted-bugs")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlantedBug {
-    /// The leader answers before the members have accepted what it answers.
+    /// The leader answers before the members have accepted the entry.
     AnswerBeforeAccepted,
-    /// A new leader counts no time for the locks that its predecessor has granted.
+    /// A new leader gives no time to live to locks that its predecessor has granted.
     NoTimeAfterTakeover,
     /// A new leader serves before all members have entered its epoch.
     ServeBeforeEntered,

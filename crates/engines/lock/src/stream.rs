@@ -6,10 +6,10 @@ use weft_waist::{Effects, Epoch, NODES_MAX, NodeId, NodeSet};
 use crate::message::{ENTRY, Entry};
 use crate::table::{Row, Table};
 
-/// The engine's only timer: entries may have to be sent again.
+/// The engine's only timer, for retransmission.
 pub(crate) const RESEND: u32 = 0;
 
-/// Resending waits twice as long each time, up to two to this power.
+/// The retransmission interval doubles each time, up to two to this power.
 const DOUBLINGS_MAX: u32 = 4;
 
 /// Progress of a member.
@@ -17,21 +17,22 @@ const DOUBLINGS_MAX: u32 = 4;
 struct Progress {
     /// All entries up to this one were sent.
     sent: u64,
-    /// and has accepted all up to this one.
+    /// All entries up to this one were accepted.
     accepted: u64,
-    /// When an entry was last sent or accepted.
+    /// Time at which an entry was last sent or accepted.
     since: Instant,
-    /// Times that the same entry was sent again.
+    /// Number of retransmissions of the same entry.
     attempts: u32,
 }
 
-/// The entries of an epoch: the table as it was at its beginning, then its changes.
+/// The entries of an epoch: first the table at its beginning, then its changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
     window: u64,
     retransmit: Duration,
     epoch: Epoch,
-    /// The rows that were in use at the beginning; their entries come first. Nothing changes until all are accepted.
+    /// The rows in use at the beginning, whose entries come first. The table does not change until all of
+    /// them are accepted.
     snapshot: Vec<u32>,
     /// The latest changes, by number modulo the window.
     recent: Vec<(u32, Option<Row>)>,
@@ -39,7 +40,7 @@ pub(crate) struct Stream {
     members: NodeSet,
     progress: [Progress; NODES_MAX],
     is_timer_set: bool,
-    /// Entries that were sent again.
+    /// Number of retransmitted entries.
     pub resent: u64,
 }
 
@@ -66,13 +67,13 @@ impl Stream {
         self.snapshot.clear();
         self.snapshot.extend_from_slice(table.used());
         if self.snapshot.is_empty() {
-            // An empty row enters the members into the epoch just as well.
+            // If no row is in use, an empty row is sent, so that the members enter the epoch.
             self.snapshot.push(0);
         }
         self.last = self.snapshot.len() as u64;
     }
 
-    /// Somebody else leads: nothing is sent any more.
+    /// Another node leads, so sending stops.
     pub fn stop(&mut self) {
         self.members = NodeSet::EMPTY;
     }
@@ -88,13 +89,13 @@ impl Stream {
         accepted.min().unwrap_or(self.last)
     }
 
-    /// What a member has accepted, if it lacks something.
+    /// The last entry that a member has accepted, if it lacks later entries.
     pub fn lacks(&self, member: NodeId) -> Option<u64> {
         let accepted = self.progress[member.index()].accepted;
         (self.members.contains(member) && accepted < self.last).then_some(accepted)
     }
 
-    /// Whether all members hold the table as it was at the beginning of the epoch.
+    /// Whether all members have the table at the beginning of the epoch.
     pub fn is_entered(&self) -> bool {
         self.committed() >= self.snapshot.len() as u64
     }
@@ -104,7 +105,7 @@ impl Stream {
         self.last - self.committed() < self.window
     }
 
-    /// Appends a change of a row: its number.
+    /// Appends a change of a row, and returns the number of the entry.
     pub fn append(&mut self, row: u32, holds: Option<Row>) -> u64 {
         self.last += 1;
         self.recent[(self.last % self.window) as usize] = (row, holds);
@@ -119,7 +120,7 @@ impl Stream {
         Entry { epoch: self.epoch, snapshot: self.snapshot.len() as u32, number, row, holds }
     }
 
-    /// Sends each member what it lacks, as far as the window goes.
+    /// Sends each member the entries that it lacks, within the window.
     pub fn send(&mut self, now: Instant, table: &Table, effects: &mut Effects) {
         let (members, last, window) = (self.members, self.last, self.window);
         let wants = |progress: &Progress, number: u64| {
@@ -149,21 +150,21 @@ impl Stream {
         }
     }
 
-    /// A member has accepted all entries up to this number. False if it was never sent so many.
+    /// A member has accepted all entries up to this number. Returns false if it was not sent that many.
     pub fn accepted(&mut self, now: Instant, from: NodeId, epoch: Epoch, number: u64) -> bool {
         let progress = &mut self.progress[from.index()];
         if epoch != self.epoch || !self.members.contains(from) || number > self.last {
             return false;
         }
         if number > progress.accepted {
-            // After a repetition it may have accepted more than it was sent since.
+            // After a retransmission a member may have accepted more than was sent since.
             progress.sent = progress.sent.max(number);
             (progress.accepted, progress.since, progress.attempts) = (number, now, 0);
         }
         true
     }
 
-    /// The timer has fired: what was not accepted in time is sent again.
+    /// The timer has fired: retransmits entries that were not accepted in time.
     pub fn resend(&mut self, now: Instant, table: &Table, effects: &mut Effects) {
         self.is_timer_set = false;
         for member in self.members.iter() {

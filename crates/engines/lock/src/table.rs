@@ -4,19 +4,19 @@ use std::fmt;
 
 use weft_time::Duration;
 
-/// The longest name of a lock, in bytes.
+/// Maximum length of a lock's name, in bytes.
 pub const NAME_BYTES_MAX: usize = 48;
 
 /// The name of a lock: 1 to 48 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name {
-    /// Zero behind its length.
+    /// Bytes behind the length are zero.
     bytes: [u8; NAME_BYTES_MAX],
     length: u8,
 }
 
 impl Name {
-    /// A name of these bytes; `None` if there are none or too many.
+    /// A name of these bytes; `None` if they are empty or too many.
     pub fn new(bytes: &[u8]) -> Option<Self> {
         let mut padded = [0; NAME_BYTES_MAX];
         padded.get_mut(..bytes.len())?.copy_from_slice(bytes);
@@ -35,11 +35,11 @@ impl fmt::Debug for Name {
     }
 }
 
-/// A lock that somebody holds, or has held until its time ran out.
+/// A lock that is held or has expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub name: Name,
-    /// The acquirer: a number of the client's choice, one for each acquisition.
+    /// Identity of the acquisition, which the client chooses.
     pub owner: u64,
     pub token: u64,
     pub ttl: Duration,
@@ -51,7 +51,7 @@ pub(crate) struct Table {
     rows: Vec<Option<Row>>,
     /// Numbers of the rows in use, in the order of their names.
     by_name: Vec<u32>,
-    /// All rows below this one are in use.
+    /// All rows below this index are in use.
     free_from: u32,
 }
 
@@ -97,7 +97,7 @@ impl Table {
         Some(self.free_from + free as u32)
     }
 
-    /// Writes a row. False, and nothing is done, if another row has the name: no leader says so.
+    /// Writes a row. Returns false without effect if another row has the name, which no correct leader sends.
     pub fn set(&mut self, number: u32, row: Option<Row>) -> bool {
         let other = row.and_then(|row| self.find(&row.name));
         if other.is_some_and(|(other, _)| other != number) {
@@ -146,7 +146,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a map from numbers to rows, and with the names of no two rows alike.
+        /// The table behaves like a map from numbers to rows, with unique names.
         #[test]
         fn rows_are_found_by_name(steps in prop::collection::vec((0u32..4, prop::option::of(0u8..6)), 1..60)) {
             let mut table = Table::new(4);

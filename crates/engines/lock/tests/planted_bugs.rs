@@ -1,4 +1,4 @@
-//! Each planted bug of the engine makes the schedules fail: proof that they would see it.
+//! Each planted bug of the engine makes the schedules fail, which shows that they would find it.
 #![cfg(feature = "planted-bugs")]
 
 mod network;
@@ -16,8 +16,8 @@ fn violation(planted_bug: Option<PlantedBug>) -> Option<u64> {
 #[test]
 fn planted_bugs_of_the_engine_are_caught() {
     assert_eq!(violation(None), None);
-    // What takes a rare coincidence is shown step by step in `takeover.rs`; this network has no clients of the engine's
-    // own, whose bug the campaign catches.
+    // Bugs that need a rare coincidence are shown step by step in `takeover.rs`. The bug of the engine's
+    // client is found by the campaign, because this network has other clients.
     for bug in [PlantedBug::AnswerBeforeAccepted, PlantedBug::NoTimeAfterTakeover, PlantedBug::LeaseIgnored] {
         let seed = violation(Some(bug)).unwrap_or_else(|| panic!("{} is not caught", bug.name()));
         println!("{} is caught with seed {seed}", bug.name());

@@ -1,4 +1,4 @@
-//! A node joins, and then takes over from a leader that still runs: step by step.
+//! A node joins and then takes over from a leader that still runs, step by step.
 
 use weft_lock::message::{Answer, AnswerKind, Call};
 use weft_lock::{Lock, Name, Parameters};
@@ -14,7 +14,7 @@ fn at(us: u64) -> Instant {
     Instant::ZERO + Duration::from_us(us)
 }
 
-/// What an engine says to its peer, and what it answers.
+/// Messages of an engine to its peer, and its answers.
 #[derive(Default)]
 struct Said {
     messages: Vec<(u8, Vec<u8>)>,
@@ -56,7 +56,7 @@ fn ask(engine: &mut Lock, us: u64, call: Call) -> Said {
     )
 }
 
-/// Carries messages to a peer: what it says to that.
+/// Delivers messages to a peer, and returns its messages.
 fn carry(said: &Said, from: usize, to: &mut Lock, us: u64) -> Said {
     let mut all = Said::default();
     for (kind, payload) in &said.messages {
@@ -69,8 +69,8 @@ fn carry(said: &Said, from: usize, to: &mut Lock, us: u64) -> Said {
     all
 }
 
-/// Node 0 has joined the cluster of node 1 and leads epoch 3, of which node 1 has not heard; owner 7 holds lock `a`
-/// with the token that is returned.
+/// Node 0 has joined the cluster of node 1 and leads epoch 3, whose view node 1 has not received. Owner 7
+/// holds lock `a` with the returned token.
 fn taken_over(parameters: &Parameters) -> (Lock, Lock, Said, u64) {
     let [mut zero, mut one] = [0, 1].map(|_| Lock::new(parameters.clone()));
     configure(&mut one, 0, 1, 1, [0b10, 0]);
@@ -91,7 +91,7 @@ fn taken_over(parameters: &Parameters) -> (Lock, Lock, Said, u64) {
     (zero, one, snapshot, token)
 }
 
-/// What goes wrong if a new leader does not wait: the former one still renews, and nobody but the holder knows.
+/// The danger if a new leader does not wait: the former leader still renews locks, and only the holder knows.
 fn two_leaders(parameters: &Parameters) -> bool {
     let (mut zero, mut one, _, token) = taken_over(parameters);
     let renewed = ask(&mut one, 500, Call::Renew { name: Name::new(b"a").unwrap(), token });
@@ -104,13 +104,13 @@ fn a_leader_serves_once_all_members_have_entered_its_epoch() {
     assert!(!two_leaders(&Parameters::default()));
     let (mut zero, mut one, snapshot, token) = taken_over(&Parameters::default());
     let name = Name::new(b"a").unwrap();
-    // The other one is in the epoch before, and takes nothing of this one.
+    // The other node is in the previous epoch and drops messages of this one.
     assert!(carry(&snapshot, 0, &mut one, 900).messages.is_empty());
     configure(&mut one, 901, 1, 3, [0b11, 0]);
     let accepted = carry(&snapshot, 0, &mut one, 902);
     carry(&accepted, 1, &mut zero, 910);
     assert!(zero.leads() && !one.leads());
-    // From here on the holder has its whole time to live, whatever the former leader has told it.
+    // From now on the holder has its whole time to live, whatever the former leader has answered.
     let acquire = Call::Acquire { name, owner: 8, ttl: TTL };
     for (us, left) in [(911, 999), (1_909, 1)] {
         let time = Duration::from_us(left);
@@ -135,7 +135,8 @@ fn the_planted_bug_is_caught() {
     assert!(two_leaders(&Parameters { planted_bug, ..Parameters::default() }));
 }
 
-/// Whoever lacks the data does not lead, and a full member that is told nothing of epoch 1 does not pretend.
+/// A node without the data does not lead, and a full member that has missed epoch 1 does not claim to have
+/// data.
 #[test]
 fn without_the_data_a_node_is_lost() {
     let mut engine = Lock::new(Parameters::default());
@@ -145,7 +146,7 @@ fn without_the_data_a_node_is_lost() {
     assert_eq!(engine.status().state, EngineState::Starting);
 }
 
-/// Bytes of anybody change nothing and never stop a node.
+/// Arbitrary bytes change nothing and never cause a panic.
 #[test]
 fn hostile_messages_are_dropped() {
     use rand_xoshiro::Xoshiro256PlusPlus;

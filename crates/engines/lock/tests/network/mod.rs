@@ -1,5 +1,5 @@
-//! A small deterministic network: engines, clients, a membership service, and everything that can go wrong between
-//! them, out of one seed. It knows nothing of NICs and sessions, so that it tests the protocol and nothing else.
+//! A small deterministic network of engines, clients and a membership service, with random faults from one
+//! seed. It has no NICs and no sessions, so that it tests only the protocol.
 #![allow(dead_code)]
 
 use std::cmp::Reverse;
@@ -18,7 +18,7 @@ use weft_waist::{
 
 const LEASE: Duration = Duration::from_ms(2);
 const HEARTBEAT: Duration = Duration::from_us(400);
-/// Faults are over at this time, and the run a while later.
+/// Time at which all faults are over. The run ends later.
 const CALM_FROM: Instant = Instant::from_ps(60_000_000_000);
 const END: Instant = Instant::from_ps(90_000_000_000);
 const TTL: Duration = Duration::from_us(900);
@@ -26,7 +26,7 @@ const LOCKS: u64 = 2;
 const CLIENTS: usize = 6;
 
 enum Step {
-    /// To a node from a node or a client: the part of the node's life, kind, payload.
+    /// A message to a node, with the sender, the incarnation of the node, kind and payload.
     Deliver {
         to: usize,
         from: usize,
@@ -61,10 +61,10 @@ enum Step {
 struct Node {
     engine: Option<Lock>,
     life: u32,
-    /// The life in which the view lists it.
+    /// The incarnation that the view lists.
     listed: u32,
     lease_until: Instant,
-    /// Cut off from all nodes and the membership service until then, and from clients, too, unless they reach it.
+    /// End of a partition from all nodes and the membership service, and possibly from clients.
     cut_until: Instant,
     reaches_clients: bool,
     restart_at: Instant,
@@ -148,7 +148,7 @@ impl Network {
         self.steps.insert(self.order, step);
     }
 
-    /// On its way: lost, late or twice now and then, while there are faults.
+    /// Sends a message, which may be lost, late or duplicated while there are faults.
     fn transmit(&mut self, step: impl Fn() -> Step) {
         let faulty = self.now < CALM_FROM;
         let copies = if faulty { [1, 1, 1, 1, 1, 1, 1, 1, 0, 2][self.below(10) as usize] } else { 1 };
@@ -172,7 +172,7 @@ impl Network {
         !self.is_cut(node) || self.nodes[node].reaches_clients
     }
 
-    /// Runs to the end: what contradicts the rules of locks.
+    /// Runs to the end, and returns violations of the rules of locks.
     pub fn run(&mut self) -> Vec<Violation> {
         while let Some(Reverse((at, order))) = self.queue.pop()
             && at < END
@@ -200,7 +200,7 @@ impl Network {
                     let mut payload = Vec::new();
                     let kind = call.encode(&mut payload) as u8;
                     let message = Message { kind, payload: &payload };
-                    // The token finds the client and its attempt.
+                    // The token identifies the client and its attempt.
                     let caller = Caller::Host((client as u32) << 24 | attempt as u32);
                     self.event(to, Event::Call { caller, message, last: true });
                 }
@@ -252,7 +252,7 @@ impl Network {
         }
     }
 
-    /// The membership service and the lease holder of a node in one.
+    /// Acts as the membership service and as the lease holder of a node.
     fn heartbeat(&mut self, node: usize) {
         self.at(HEARTBEAT, Step::Heartbeat { node });
         let id = NodeId::new(node).unwrap();
@@ -260,7 +260,7 @@ impl Network {
             self.nodes[node].engine = Some(Lock::new(self.parameters.clone()));
             self.nodes[node].life += 1;
         }
-        // A node that the view is without begins again, once it learns so.
+        // A node that is not in the view restarts when it learns of the view.
         let is_member = self.is_member(id);
         if let Some(engine) = self.nodes[node].engine.as_ref().filter(|_| !is_member && !self.is_cut(node))
             && engine.status().state != EngineState::Starting
@@ -269,7 +269,7 @@ impl Network {
             self.nodes[node].engine = Some(Lock::new(self.parameters.clone()));
             self.nodes[node].life += 1;
         }
-        // A view without those whose lease has ended, and in which those that have come back get the data.
+        // Publishes a view without nodes whose lease has ended; restarted nodes join in it and get the data.
         let View { full, joining, .. } = self.view;
         let status = |node: NodeId| self.nodes[node.index()].engine.as_ref().map(|engine| engine.status());
         let is_over = |node: &NodeId| self.now >= self.nodes[node.index()].lease_until + LEASE / 10;
@@ -332,7 +332,7 @@ impl Network {
         }
     }
 
-    /// The client does what comes next: asks again, renews, releases or acquires.
+    /// The client's next action: it repeats a call, renews, releases or acquires.
     fn go_on(&mut self, index: usize) {
         let nodes = self.nodes.len() as u64;
         let choice = self.below(10);
@@ -369,14 +369,14 @@ impl Network {
 
     fn answered(&mut self, index: usize, attempt: u64, answer: Answer) {
         let now_ns = self.now.as_ps() / 1_000;
-        // Some holders oversleep.
+        // Some holders pause beyond their time to live.
         let pause = Duration::from_us([100, 300, 600, 1_000][self.below(4) as usize]);
         let client = &mut self.clients[index];
         let Some(call) = client.asks.filter(|_| client.attempt == attempt) else { return };
         if !matches!(answer.kind, AnswerKind::Elsewhere | AnswerKind::Busy)
             && let Some(hold) = client.holds
         {
-            // From here on it goes by what it is told now.
+            // From now on the client relies on this answer.
             let hold = &mut self.holds[hold];
             hold.until_ns = hold.until_ns.min(now_ns).max(hold.returned_ns);
         }
@@ -408,7 +408,8 @@ impl Network {
         self.at(pause, Step::Client { client: index, attempt });
     }
 
-    /// Whether every node is a full member of the newest view, and all hold the same; to be asked at the end.
+    /// Whether every node is a full member of the newest view and all tables are equal. To be called at the
+    /// end.
     pub fn is_whole(&self) -> bool {
         let engines: Vec<_> = self.nodes.iter().filter_map(|node| node.engine.as_ref()).collect();
         let is_full = |engine: &&Lock| {
@@ -423,7 +424,7 @@ impl Network {
         self.holds.iter().filter(|hold| hold.invoked_ns > (CALM_FROM + LEASE * 4).as_ps() / 1_000).count()
     }
 
-    /// Counters of all engines that were, added up.
+    /// Sums of the counters of all engines of the run.
     pub fn counters(&self) -> BTreeMap<&'static str, u64> {
         let mut sums = self.counters.clone();
         for engine in self.nodes.iter().filter_map(|node| node.engine.as_ref()) {
@@ -433,7 +434,7 @@ impl Network {
     }
 }
 
-/// Sizes so small that a run reaches every limit.
+/// Parameters with sizes so small that a run reaches every limit.
 pub fn small() -> Parameters {
     Parameters { locks: 2, window: 2, waiting: 2, ..Parameters::default() }
 }
