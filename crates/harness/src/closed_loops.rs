@@ -6,7 +6,7 @@ use weft_workload::Random;
 use crate::ClientProgram;
 use crate::histogram::Recorder;
 
-/// Kind of a call that updates: its index in [`UPDATES_AND_READS`].
+/// Kind of a call that updates, as an index into the default of [`Caller::KINDS`].
 pub const UPDATE: usize = 0;
 /// Kind of a call that reads.
 pub const READ: usize = 1;
