@@ -101,6 +101,7 @@ const fn customers(items: u32) -> u32 {
 impl WorkloadChoice {
     /// A workload with `size` accounts, keys or warehouses for each server.
     ///
+    /// # Errors
     /// The size is smaller than the workload can run with, or larger than in Xenic's evaluation.
     pub fn new(name: WorkloadName, size: u64) -> Result<Self, String> {
         let (least, most) = (if name == WorkloadName::Smallbank { 2 } else { 1 }, name.size_max());
@@ -114,6 +115,7 @@ impl WorkloadChoice {
 
     /// The same workload with this number of items, and a proportional number of customers of a district.
     ///
+    /// # Errors
     /// The workload has no items, or does not support this number of them.
     pub fn with_items(self, items: u32) -> Result<Self, String> {
         match self.name {
@@ -135,6 +137,7 @@ impl WorkloadChoice {
     /// The same workload with this number of customers of a district, each of whom has an order from the
     /// start.
     ///
+    /// # Errors
     /// The workload has no customers, or does not support this number of them.
     pub fn with_customers(self, customers: u32) -> Result<Self, String> {
         match self.name {
@@ -209,6 +212,7 @@ impl WorkloadChoice {
 /// Checks the loads of a measurement: each is the number of transactions that a server's clients have
 /// outstanding.
 ///
+/// # Errors
 /// The list is empty or not ascending, or a load is larger than the number of clients.
 pub fn check_loads(loads: &[usize]) -> Result<(), String> {
     let ascending = loads.windows(2).all(|pair| pair[0] < pair[1]);

@@ -18,6 +18,7 @@ pub struct Serial {
 impl Serial {
     /// All objects that a workload loads into the shards 0 to `shards` - 1.
     ///
+    /// # Panics
     /// If the workload loads an object twice.
     pub fn load(workload: &dyn Workload, shards: usize) -> Self {
         let mut objects = BTreeMap::new();

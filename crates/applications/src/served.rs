@@ -64,6 +64,7 @@ impl FromStr for ApplicationName {
 /// The procedures that a configuration names, for a cluster of `nodes` nodes with `size` accounts or keys on
 /// each shard.
 ///
+/// # Errors
 /// No procedures have this name, or they do not support this size.
 pub fn application(name: &str, size: u64, nodes: usize) -> Result<Box<dyn Application>, String> {
     let name: ApplicationName = name.parse()?;

@@ -94,6 +94,7 @@ struct Seen {
 impl Measure {
     /// Makes a cluster and waits until it serves clients.
     ///
+    /// # Errors
     /// The cluster does not reach that state.
     pub(super) fn new(setup: Setup, value_bytes: usize, samples: usize) -> Result<Self, NicKvError> {
         let mut cards = LockStep::new(&setup.cards(), &Setup::others());

@@ -117,6 +117,7 @@ pub(super) struct Network {
 impl Network {
     /// Makes a cluster, waits until it serves clients, and writes a value for each key.
     ///
+    /// # Errors
     /// The cluster does not reach that state.
     pub(super) fn new(setup: &Setup, value_bytes: usize) -> Result<Self, NicKvError> {
         let cards = setup.cards();
@@ -199,6 +200,7 @@ impl Network {
 
     /// Keeps node 0 busy. The first operations, a tenth of all, are not measured.
     ///
+    /// # Errors
     /// An answer is wrong or missing.
     pub(super) fn saturate(
         &mut self,

@@ -155,6 +155,7 @@ pub struct Workload {
 impl Workload {
     /// The workload of this name, with YCSB's sizes.
     ///
+    /// # Errors
     /// The name is unknown, or it is YCSB's workload E.
     pub fn parse(name: &str) -> Result<Self, WorkloadError> {
         if name == "ycsb-e" {
@@ -175,6 +176,7 @@ impl Workload {
 
     /// The same workload with `records` records in the store before it starts.
     ///
+    /// # Errors
     /// `records` is 0, or more than 10^9.
     pub fn with_records(self, records: u64) -> Result<Self, WorkloadError> {
         if !(1..=1_000_000_000).contains(&records) {
@@ -185,6 +187,7 @@ impl Workload {
 
     /// The same workload with values of `value_bytes` bytes.
     ///
+    /// # Errors
     /// Values shorter than [`MIN_VALUE_BYTES`] cannot all differ. The upper limit depends on the store, so it
     /// is not checked here.
     pub fn with_value_bytes(self, value_bytes: usize) -> Result<Self, WorkloadError> {

@@ -109,6 +109,7 @@ pub struct Tpcc {
 impl Tpcc {
     /// A workload of all five transactions in the specification's mix.
     ///
+    /// # Panics
     /// If the scale is not possible.
     pub fn new(scale: Scale) -> Self {
         let Scale { shards, warehouses, items, customers } = scale;
