@@ -1,4 +1,4 @@
-//! The activity of a cluster in a run: completed operations over time, states of the nodes, faults.
+//! The activity of a cluster in a run: completed operations over time, states of the nodes, and faults.
 
 use weft_sim::{Fault, FaultPlan};
 use weft_time::{Duration, Instant};

@@ -62,7 +62,7 @@ impl Judgement {
     }
 }
 
-/// Message of a panic.
+/// The message of a panic.
 fn said(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
@@ -122,8 +122,8 @@ pub fn faults_of<M: Machine>(world: &World<M>) -> BTreeMap<String, u64> {
     faults
 }
 
-/// Updates the longest time from the last fault until a cluster was live again, in ns, with that of one run.
-/// It becomes `u64::MAX` if a run was not live in time.
+/// Updates the longest time, of all runs, from the last fault until the cluster was live again, with the time
+/// of one more run. The unit is ns; the value is `u64::MAX` if a run was not live in time.
 pub fn add_live_within(slowest_ns: &mut u64, live_within: Option<Duration>) {
     *slowest_ns = live_within.map_or(u64::MAX, |took| took.as_ns().max(*slowest_ns));
 }

@@ -19,16 +19,17 @@ pub const CALLED_SLOT: u8 = 0;
 
 /// The clients of one machine as a polled state machine, without input or output of its own.
 pub trait ClientProgram {
-    /// A message from a node has arrived.
+    /// Handles a message from a node.
     fn receive(&mut self, now: Instant, node: usize, message: (u8, &[u8]));
 
     /// When [`ClientProgram::handle_deadline`] must be called.
     fn next_deadline(&self, now: Instant) -> Option<Instant>;
 
-    /// Handles what is due.
+    /// Handles deadlines that have passed.
     fn handle_deadline(&mut self, now: Instant);
 
-    /// The next message to send: to which node, and its kind; its content is appended to `payload`.
+    /// Returns the node and the kind of the next message to send, and appends the message's content to
+    /// `payload`.
     fn poll_transmit(&mut self, payload: &mut Vec<u8>) -> Option<(usize, u8)>;
 }
 
@@ -45,7 +46,7 @@ pub struct ClientMachine<C> {
 }
 
 impl<C> ClientMachine<C> {
-    /// A machine with the addresses of `station`.
+    /// A machine with the addresses of `station`, which runs the program `driver`.
     pub fn new(station: ClusterHost, driver: C) -> Self {
         let egress = Egress::new(DATAGRAM_BYTES);
         Self { station, driver, egress, now: Instant::ZERO, payload: Vec::new() }

@@ -1,4 +1,4 @@
-//! Clients in closed loops: each makes its next call when the last one has ended.
+//! Clients in closed loops: each makes its next call when the previous one has ended.
 
 use weft_time::{Duration, Instant};
 use weft_workload::Random;
@@ -6,14 +6,14 @@ use weft_workload::Random;
 use crate::ClientProgram;
 use crate::histogram::Recorder;
 
-/// Kind of a call that updates, as an index into the default of [`Caller::KINDS`].
+/// Kind of a call that updates: an index into the default of [`Caller::KINDS`].
 pub const UPDATE: usize = 0;
 /// Kind of a call that reads.
 pub const READ: usize = 1;
 /// Names of the two kinds of calls that most engines have.
 pub const UPDATES_AND_READS: [&str; 2] = ["update", "read"];
 
-/// Outcome of a call, as far as measurements go.
+/// Outcome of a call, as measurements distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// The call had its effect.
@@ -22,31 +22,33 @@ pub enum Ended {
     Failed,
 }
 
-/// What the choice of a client's next call depends on.
+/// Input for the choice of a client's next call.
 #[derive(Debug)]
 pub struct Turn<'a> {
     /// Random numbers that all clients of a machine share.
     pub random: &'a mut Random,
-    /// The run ends: a client may finish what it has begun, and begins nothing new.
+    /// Whether the run is ending. Then a client may finish a sequence of calls, such as releasing a lock, but
+    /// begins nothing new.
     pub is_ending: bool,
     updates: u8,
 }
 
 impl Turn<'_> {
-    /// Draws [`UPDATE`] or [`READ`] as the load demands. `None`: the run ends.
+    /// Draws [`UPDATE`] or [`READ`], with the load's share of updates. Returns `None` if the run is ending.
     pub fn update_or_read(&mut self) -> Option<usize> {
         let draw = || if self.random.below(100) < u64::from(self.updates) { UPDATE } else { READ };
         (!self.is_ending).then(draw)
     }
 }
 
-/// One client of an engine, with one call under way at a time. Pure: messages and time go in. It records the answers
-/// that it gets, for the check at the end.
+/// One client of an engine, with one outstanding call at a time. It does no input or output and reads no clock: its
+/// caller passes messages and the time. It records the answers for the check at the end.
 pub trait Caller {
-    /// Names of the kinds of its calls.
+    /// Names of the kinds of the client's calls.
     const KINDS: &'static [&'static str] = &UPDATES_AND_READS;
 
-    /// Chooses the kind of the next call, an index into [`Caller::KINDS`]. `None`: there is no next call.
+    /// Chooses the kind of the next call, an index into [`Caller::KINDS`]. Returns `None` if there is no next
+    /// call.
     fn choose(&mut self, turn: &mut Turn<'_>) -> Option<usize> {
         turn.update_or_read()
     }
@@ -54,34 +56,36 @@ pub trait Caller {
     /// Begins a call of this kind.
     fn begin(&mut self, now: Instant, kind: usize);
 
-    /// A message from a node has arrived, perhaps for another client: whether the call has ended with it.
+    /// Handles a message from a node, which may be for another client. If the message ends the call, returns
+    /// how it ended.
     fn receive(&mut self, now: Instant, node: usize, message: (u8, &[u8])) -> Option<Ended>;
 
     /// When [`Caller::handle_deadline`] must be called.
     fn next_deadline(&self) -> Option<Instant>;
 
-    /// Handles what is due: whether the call has ended.
+    /// Handles deadlines that have passed. If the call ends, returns how it ended.
     fn handle_deadline(&mut self, now: Instant) -> Option<Ended>;
 
-    /// The next message to send: appends its content to `out`, and returns the node and the kind.
+    /// Returns the node and the kind of the next message to send, and appends the message's content to `out`.
     fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)>;
 }
 
 /// Pauses of a client between two calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// The longest pause; each is drawn. `None`: a client calls in the very event that has ended its last call.
+    /// Maximum pause; the length of each pause is drawn. `None`: there are no pauses, and a client begins its next call
+    /// in the event that ends the previous one.
     pub longest: Option<Duration>,
-    /// The shortest pause after a call that has failed.
+    /// Minimum pause after a failed call.
     pub after_failure: Duration,
 }
 
 /// One client and its current call.
 struct Loop<C> {
     caller: C,
-    /// Kind of the call under way, and when it was begun.
+    /// Kind and start of the outstanding call.
     call: Option<(usize, Instant)>,
-    /// Time of its next call.
+    /// Time of the next call.
     next: Instant,
 }
 
@@ -96,7 +100,7 @@ pub struct ClosedLoops<C> {
 }
 
 impl<C: Caller> ClosedLoops<C> {
-    /// Clients that call nothing yet. `updates` is the share of updates in percent, `random` decides their calls.
+    /// Clients that do not call yet. `updates` is the share of updates in percent; `random` determines all choices.
     pub fn new(callers: impl IntoIterator<Item = C>, updates: u8, pace: Pace, random: Random) -> Self {
         let idle = |caller| Loop { caller, call: None, next: Instant::FAR_FUTURE };
         Self {
@@ -109,13 +113,13 @@ impl<C: Caller> ClosedLoops<C> {
         }
     }
 
-    /// Lets all clients begin. Calls begun within the warm-up are not measured.
+    /// Makes all clients begin. Calls that start within the warm-up are not measured.
     pub fn begin(&mut self, now: Instant, warm_up: Duration) {
         self.recorder = Recorder::new(C::KINDS, now, warm_up);
         self.loops.iter_mut().for_each(|one| one.next = now);
     }
 
-    /// Lets clients begin nothing new.
+    /// Makes the clients begin nothing new.
     pub fn finish(&mut self) {
         self.is_ending = true;
     }
@@ -130,7 +134,7 @@ impl<C: Caller> ClosedLoops<C> {
         self.loops.iter().map(|one| &one.caller)
     }
 
-    /// Measurements of their calls.
+    /// Measurements of the clients' calls.
     pub const fn recorder(&self) -> &Recorder {
         &self.recorder
     }

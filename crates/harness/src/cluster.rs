@@ -1,4 +1,4 @@
-//! Simulated clusters: nodes that their engine's campaign builds, the membership service, and machines of clients.
+//! Simulated clusters: nodes that a campaign of their engine builds, the membership service, and client machines.
 
 use std::rc::Rc;
 
@@ -31,7 +31,7 @@ pub trait Builder {
     /// if there is a membership service.
     fn may_crash(&mut self, machines: &Machines<MachineOf<Self>>, victim: usize, view: &View) -> bool;
 
-    /// A node has crashed; `remains` is its state before the crash, for statistics only.
+    /// Called when a node has crashed. `remains` is its state before the crash, for statistics only.
     fn crashed(&mut self, node: usize, remains: Self::Node) {
         let _ = (node, remains);
     }
@@ -41,7 +41,7 @@ pub trait Builder {
         nodes.iter().all(|&node| self.may_crash(machines, node, view))
     }
 
-    /// A node has lost power; `remains` is its state before, or `None` if it was down.
+    /// Called when a node has lost power. `remains` is its state before, or `None` if it was down.
     fn lost_power(&mut self, node: usize, remains: Option<Self::Node>) {
         if let Some(remains) = remains {
             self.crashed(node, remains);
@@ -64,7 +64,7 @@ pub trait Builder {
 /// A machine of a cluster with this builder.
 pub type MachineOf<B> = ClusterMachine<<B as Builder>::Node, <B as Builder>::Clients>;
 
-/// Clients have no machine of their own.
+/// Stands for the type of client machines in clusters whose clients run on the nodes' hosts.
 #[derive(Clone, Copy, Debug)]
 pub enum NoClients {}
 
@@ -113,12 +113,12 @@ impl<N: Machine, C: Machine> ClusterMachine<N, C> {
         }
     }
 
-    /// The node, if this machine is one.
+    /// The node, if this machine is a node.
     pub fn node(&self) -> Option<&N> {
         if let Self::Node(machine) = self { Some(machine) } else { None }
     }
 
-    /// The node, if this machine is one, to change it.
+    /// Mutable access to the node, if this machine is a node.
     pub fn node_mut(&mut self) -> Option<&mut N> {
         if let Self::Node(machine) = self { Some(machine) } else { None }
     }
@@ -128,7 +128,7 @@ impl<N: Machine, C: Machine> ClusterMachine<N, C> {
         if let Self::Clients(sealed) = self { Some(&sealed.machine) } else { None }
     }
 
-    /// The clients, if this machine runs them, to change them.
+    /// Mutable access to the clients, if this machine runs them.
     pub fn clients_mut(&mut self) -> Option<&mut C> {
         if let Self::Clients(sealed) = self { Some(&mut sealed.machine) } else { None }
     }
@@ -152,21 +152,21 @@ impl<N: Machine, C: Machine> Machine for ClusterMachine<N, C> {
     }
 }
 
-/// The nodes that run, with their numbers.
+/// The running nodes, with their numbers.
 pub fn running<N: Machine, C: Machine>(
     machines: &Machines<ClusterMachine<N, C>>,
 ) -> impl Iterator<Item = (usize, &N)> {
     machines.iter().filter_map(|(id, machine)| Some((id.index(), machine.node()?)))
 }
 
-/// Parameters of a cluster that do not concern how its nodes are built.
+/// Parameters of a cluster, without those for building its nodes.
 #[derive(Clone)]
 pub struct ClusterShape {
     /// Nodes, 1 to 16.
     pub nodes: usize,
     /// The membership service; without one the nodes have fixed views.
     pub service: Option<ServiceParameters>,
-    /// A bug around the engines to run with.
+    /// The bug that is planted around the engines, if any.
     pub planted: Planted,
     /// Seed of everything random in the run.
     pub seed: u64,
@@ -265,12 +265,12 @@ impl<B: Builder> Cluster<B> {
         self.director.nodes
     }
 
-    /// A node that runs.
+    /// A node, if it runs.
     pub fn node(&self, node: usize) -> Option<&B::Node> {
         self.world.machine(MachineId::new(node))?.node()
     }
 
-    /// The nodes that run, with their numbers.
+    /// The running nodes, with their numbers.
     pub fn running(&self) -> impl Iterator<Item = (usize, &B::Node)> {
         running(self.world.machines())
     }

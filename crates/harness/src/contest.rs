@@ -18,13 +18,13 @@ use crate::{
     Pace, Planted, ShippedParameters, Subject, faults_of,
 };
 
-/// A client calls again as soon as its last call has ended, unless that has failed.
+/// A client makes its next call as soon as the previous one has ended, with a pause only after a failed call.
 const PACE: Pace = Pace { longest: None, after_failure: Duration::from_us(50) };
-/// Clients begin when the cluster serves.
+/// Time at which clients begin; the cluster serves by then.
 pub const CLIENTS_BEGIN: Duration = Duration::from_ms(20);
-/// Every call has ended this long after the last one has begun.
+/// Time-out: every call must end within this time after the last call has begun.
 const CALLS_END_WITHIN: Duration = Duration::from_ms(100);
-/// Interval at which a run looks whether every call has ended.
+/// Interval at which a run checks whether all calls have ended.
 const STEP: Duration = Duration::from_us(500);
 /// Time after the last call within which its changes reach every node.
 const SETTLE: Duration = Duration::from_ms(2);
@@ -43,7 +43,7 @@ pub trait Contender {
     /// One of its clients.
     type Caller: Caller;
 
-    /// Verdict when nothing is wrong.
+    /// Verdict if no violation was found.
     const HOLDS: &'static str;
 
     /// The assembly of nodes, for a cluster with these numbers of nodes and clients.
@@ -80,7 +80,7 @@ pub struct Contest {
     pub plan: FaultPlan,
     /// Time of the measurement.
     pub length: Duration,
-    /// Calls begun in this time before it are not measured.
+    /// Length of the warm-up before the measurement. Calls that begin in it are not measured.
     pub warm_up: Duration,
     /// Seed of everything random in the run.
     pub seed: u64,
@@ -111,8 +111,8 @@ pub struct Standing {
 }
 
 impl Contest {
-    /// A cluster whose clients have called engines for the warm-up and the length of the measurement, and begin nothing
-    /// new. Calls may still be under way.
+    /// Runs a cluster for the warm-up and the length of the measurement, then lets its clients begin nothing new.
+    /// Returns the cluster; calls may still be outstanding.
     ///
     /// # Errors
     /// The fault plan does not fit the cluster.
@@ -144,12 +144,12 @@ impl Contest {
         Ok(cluster)
     }
 
-    /// When every call must have ended, in a cluster whose clients begin nothing new from now on.
+    /// Time by which all calls must have ended, in a cluster whose clients begin nothing new from now on.
     fn calls_end_at<C: Caller, A: Assemble>(&self, cluster: &ClusterOf<C, A>) -> Instant {
         self.plan.ends_at().max(cluster.world.now()) + CALLS_END_WITHIN
     }
 
-    /// Measures the clients of a workload until every call has ended, and checks what `check` says of the cluster then.
+    /// Measures the clients of a workload until all calls have ended, then calls `check` with the cluster.
     ///
     /// # Errors
     /// The fault plan does not fit the cluster.
@@ -216,7 +216,7 @@ pub trait AnyContender {
     /// The fault plan does not fit the cluster.
     fn measure(&self, contest: &Contest, load: Load) -> Result<Standing, PlanError>;
 
-    /// A fault campaign of its clients: see [`NodeCampaign::run`].
+    /// Runs a fault campaign of the contender's clients: see [`NodeCampaign::run`].
     ///
     /// # Errors
     /// The fault plan does not fit the cluster.

@@ -1,4 +1,5 @@
-//! Models around the gateware in every simulated machine: memories, bus and link as in [`CostProfile::GATEWARE`].
+//! Models of the memories, the bus and the link around the gateware in simulated machines, with the figures of
+//! [`CostProfile::GATEWARE`].
 
 use std::net::Ipv4Addr;
 
@@ -6,7 +7,7 @@ use weft_gateware::{Latency, RtlNicConfig};
 use weft_sim::{CostProfile, Execution, Figure, LinkConfig};
 use weft_wire::ethernet::MacAddress;
 
-/// A card without memory for regions and without an engine, which callers may change.
+/// The configuration of a card without memory for regions and without an engine. Callers may add them.
 pub fn card(hardware: MacAddress, address: Ipv4Addr) -> RtlNicConfig {
     RtlNicConfig {
         hardware,
@@ -28,7 +29,8 @@ pub fn hbm() -> Latency {
     latency(|hbm, _| hbm)
 }
 
-/// A latency in clock cycles, chosen from the figures of the card's memory and of the host's memory.
+/// A latency in clock cycles. `choose` selects between the figures of the card's memory and of the host's
+/// memory.
 fn latency(choose: impl Fn([Figure; 2], [Figure; 2]) -> [Figure; 2]) -> Latency {
     let CostProfile { execution: Execution::Clocked { cycle, host_read, host_write }, memory, .. } =
         CostProfile::GATEWARE

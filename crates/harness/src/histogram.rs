@@ -41,11 +41,11 @@ pub struct Summary {
 /// One point of a distribution: the share `quantile` of all operations took at most `latency_ns`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QuantilePoint {
-    /// From 0 to 1.
+    /// Share of the operations, from 0 to 1.
     pub quantile: f64,
-    /// In nanoseconds.
+    /// Latency that this share does not exceed, in nanoseconds.
     pub latency_ns: u64,
-    /// Operations that took at most so long.
+    /// Number of operations that took at most this latency.
     pub operations: u64,
 }
 
@@ -56,7 +56,7 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// An empty one.
+    /// An empty histogram.
     pub fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, LONGEST_NS, SIGNIFICANT_DIGITS);
         Self(histogram.expect("the bounds are valid"))
@@ -105,8 +105,8 @@ impl Latencies {
         }
     }
 
-    /// The distribution as points that get denser towards the tail: `per_halving` points for each halving of
-    /// the remaining share. The last point is the longest latency.
+    /// The distribution as points that get denser towards the tail: each time the share of longer latencies
+    /// halves, there are `per_halving` points. The last point is the longest latency.
     pub fn distribution(&self, per_halving: u32) -> Vec<QuantilePoint> {
         let mut below = 0;
         self.0
@@ -210,10 +210,10 @@ impl Throughput {
         self.buckets[bucket] += 1;
     }
 
-    /// Adds the counts of another one.
+    /// Adds the counts of another throughput of the same run.
     ///
     /// # Panics
-    /// If the other one began at another time or with another width: it belongs to another run.
+    /// If `other` has another start or was created with another width, so that it belongs to another run.
     pub fn merge(&mut self, other: &Self) {
         assert_eq!(self.begin, other.begin, "throughputs of one run begin together");
         let mut other = other.clone();
@@ -287,7 +287,8 @@ impl Recorder {
         }
     }
 
-    /// An operation of the kind with that index, which was to start at `intended`, completed at `completed`.
+    /// Records that an operation of the kind with that index, which was to start at `intended`, completed at
+    /// `completed`.
     pub fn record(&mut self, kind: usize, intended: Instant, completed: Instant) {
         self.throughput.record(completed);
         if intended >= self.measured_from {
@@ -296,7 +297,8 @@ impl Recorder {
         }
     }
 
-    /// An operation of the kind with that index, which was to start at `intended`, was refused or given up.
+    /// Records that an operation of the kind with that index, which was to start at `intended`, was refused
+    /// or timed out.
     pub fn record_failure(&mut self, kind: usize, intended: Instant) {
         if intended >= self.measured_from {
             self.kinds[kind].failed += 1;
@@ -306,7 +308,7 @@ impl Recorder {
     /// Adds the records of another recorder of the same run.
     ///
     /// # Panics
-    /// If the other one has other kinds of operations or another begin: it belongs to another run.
+    /// If `other` has other kinds of operations or another start, so that it belongs to another run.
     pub fn merge(&mut self, other: &Self) {
         assert_eq!(self.begin, other.begin, "recorders of one run begin together");
         assert_eq!(self.kinds.len(), other.kinds.len(), "recorders of one run have the same kinds");
@@ -319,17 +321,17 @@ impl Recorder {
         self.throughput.merge(&other.throughput);
     }
 
-    /// When the run began.
+    /// Start of the run.
     pub fn begin(&self) -> Instant {
         self.begin
     }
 
-    /// From the beginning to the end of the warm-up.
+    /// Length of the warm-up.
     pub fn warm_up(&self) -> Duration {
         self.measured_from - self.begin
     }
 
-    /// From the end of the warm-up to the last completion.
+    /// Time from the end of the warm-up to the last completion.
     pub fn measured(&self) -> Duration {
         self.last_completion - self.measured_from
     }
@@ -339,7 +341,7 @@ impl Recorder {
         self.kinds.iter().map(|kind| kind.latencies.operations()).sum()
     }
 
-    /// Operations measured per second; zero if nothing was.
+    /// Operations measured per second; zero if none was measured.
     pub fn throughput_ops_per_s(&self) -> f64 {
         let measured = self.measured();
         if measured == Duration::ZERO { 0.0 } else { self.operations() as f64 / measured.as_secs_f64() }
@@ -354,12 +356,12 @@ impl Recorder {
         overall
     }
 
-    /// Name, latencies and failures of each kind.
+    /// Name, latencies and number of failures of each kind.
     pub fn by_kind(&self) -> impl Iterator<Item = (&str, &Latencies, u64)> {
         self.kinds.iter().map(|kind| (kind.name.as_str(), &kind.latencies, kind.failed))
     }
 
-    /// Operations completed over time, those of the warm-up included.
+    /// Operations completed over time, including the warm-up.
     pub fn throughput(&self) -> &Throughput {
         &self.throughput
     }

@@ -13,7 +13,7 @@ use crate::{ClusterHost, KeyHolder, Planted};
 /// A change of an engine's status, on its node's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct StatusChange {
-    /// When it changed.
+    /// Time of the change.
     pub at: Instant,
     /// The status after the change.
     pub status: EngineStatus,
@@ -24,8 +24,9 @@ pub struct StatusChange {
 pub enum Views {
     /// The membership service of a cluster with this number of nodes, to which the node sends heartbeats.
     Service(AgentParameters, usize),
-    /// None: the node keeps this view and has a lease that outlasts the run. For measurements of engines
-    /// whose protocol does not rely on leases; only messages of the engines are on the network then.
+    /// No membership service: the node keeps this view, and has a lease that outlasts the run. Used to
+    /// measure engines whose protocol does not rely on leases; then only messages of engines are on the
+    /// network.
     Fixed(View),
 }
 
@@ -68,13 +69,13 @@ pub struct NodeHost<H> {
     node: Node<H>,
     /// The view that the node keeps if there is no membership service.
     fixed: Option<View>,
-    /// The PSP keys of its card, if frames are sealed.
+    /// The PSP keys of the node's card, if frames are sealed.
     keys: Option<KeyHolder>,
     nodes: usize,
     begun: bool,
     changes: Vec<StatusChange>,
     frame: Vec<u8>,
-    /// The disk of its host halves, if they have one.
+    /// The disk to which the node's host halves write, if they have one.
     disk: Option<MachineDisk>,
 }
 
@@ -122,12 +123,12 @@ impl<H: HostHalf> NodeHost<H> {
         &self.node
     }
 
-    /// Status of its engines over time.
+    /// The changes of the engines' status, in order of time.
     pub fn changes(&self) -> &[StatusChange] {
         &self.changes
     }
 
-    /// The host half of a slot, from which an observer takes records.
+    /// The host half of a slot. Observers take records from it.
     pub fn half_mut(&mut self, slot: u8) -> &mut H {
         self.node.half_mut(slot)
     }
@@ -181,7 +182,7 @@ impl<H: HostHalf> NodeHost<H> {
         commands.submit(HostCommand::Transmit(&self.frame));
     }
 
-    /// Answers a heartbeat in place of a membership service.
+    /// Answers a heartbeat if there is no membership service.
     fn grant(&mut self, now: Instant, view: View, heartbeat: &[u8], commands: &mut Commands) {
         let Ok((_, Message::Heartbeat { token, heartbeat, .. })) = Message::decode(heartbeat) else {
             unreachable!("a node sends heartbeats to the membership service")
@@ -270,8 +271,8 @@ impl<H: SimulatedHalf> Host for NodeHost<H> {
     }
 }
 
-/// The first incarnation of the process that was started for the time number `life`, from 0. Each process has
-/// a range of incarnations, because a node that must rejoin takes the next one.
+/// The first incarnation of a node's process. `life` is the number of earlier starts. Each process has a
+/// range of incarnations, because a node that must rejoin takes the next one.
 pub fn incarnation(life: u32) -> Incarnation {
     Incarnation::new(1 + (u64::from(life) << 32)).expect("it is not zero")
 }

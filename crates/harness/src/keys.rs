@@ -5,8 +5,8 @@
 //! incarnations. A node gets the keys of a view with the grant that announces the view; clients get those of
 //! the newest view at once. The transport of keys is not modelled: no frame carries them.
 //!
-//! Keys have generations, which the service's clock counts. A machine accepts the former, the present and the next one
-//! and sends with the present one, so two machines may be one generation apart.
+//! Keys have generations, which advance with the service's clock. A machine accepts the previous, the current and the
+//! next generation and sends with the current one, so the clocks of two machines may be one generation apart.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ type Life = (usize, u64);
 /// Clients do not crash.
 const CLIENTS_LIFE: u64 = 1;
 
-/// A direction between two machines in one generation.
+/// A direction of traffic between two machines, in one generation of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Association {
     from: Life,
@@ -86,12 +86,12 @@ impl Keys {
         PspConfig { associations, ..PspConfig::default() }
     }
 
-    /// Keys that were distributed.
+    /// Number of keys that were distributed.
     pub fn handed_out(&self) -> u64 {
         self.keys.len() as u64
     }
 
-    /// To be called when the service has published this view, with members of these incarnations, or when its
+    /// Called when the service has published this view, whose members have these incarnations, or when its
     /// clock has advanced.
     pub(crate) fn publish(&mut self, now: Instant, view: View, life: impl Fn(NodeId) -> Option<u64>) {
         let passed = now.as_ps() / self.rotation.as_ps();
@@ -103,7 +103,7 @@ impl Keys {
         self.lives.entry(view.epoch).or_insert(lives);
     }
 
-    /// The incarnation of a machine in a view; `None` if it is no member.
+    /// The incarnation of a machine in a view; `None` if the machine is not a member.
     fn life(&self, epoch: Epoch, machine: usize) -> Option<u64> {
         match self.stations[machine] {
             ClusterHost::Node(node) => self.lives.get(&epoch)?[node.index()],
@@ -140,7 +140,7 @@ impl Keys {
 }
 
 impl Planted {
-    /// The association whose key this one gets: itself, except with a planted bug.
+    /// The association whose key is used for `association`: the same one, except with a planted bug.
     fn association(self, association: Association) -> Association {
         #[cfg(feature = "planted-bugs")]
         if self.bug == Some(crate::NodeBug::KeysOfFormerLife) {
@@ -151,7 +151,7 @@ impl Planted {
     }
 }
 
-/// The associations of a machine with another one.
+/// The current associations of a machine with one peer, in both directions.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     own: u64,
@@ -185,8 +185,8 @@ impl KeyHolder {
         Psp::new(self.keys.borrow().config())
     }
 
-    /// The machine is a member of this view with the incarnation `own`: calls `submit` with each change to
-    /// its card.
+    /// Called when the machine is a member of this view with the incarnation `own`. Calls `submit` with each
+    /// change to the machine's card.
     pub(crate) fn update(&mut self, own: u64, epoch: Epoch, mut submit: impl FnMut(Change)) {
         let mut keys = self.keys.borrow_mut();
         let generation = keys.generation;
@@ -229,7 +229,7 @@ impl KeyHolder {
         }
     }
 
-    /// As [`KeyHolder::update`] for clients, which have the keys of the newest view.
+    /// Like [`KeyHolder::update`], for clients, which have the keys of the newest view.
     fn update_clients(&mut self, submit: impl FnMut(Change)) {
         let newest = self.keys.borrow().lives.keys().next_back().copied();
         if let Some(epoch) = newest {
@@ -238,7 +238,7 @@ impl KeyHolder {
     }
 }
 
-/// The generations that are accepted.
+/// The generations of keys that are valid when `generation` is the current one.
 fn window(generation: u64) -> std::ops::RangeInclusive<u64> {
     generation - 1..=generation + 1
 }
@@ -295,12 +295,12 @@ impl<C: Machine> Machine for SealedClients<C> {
     }
 }
 
-/// What was sealed in the runs of a campaign.
+/// Counts of sealed frames in the runs of a campaign.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Sealed {
     /// Sealed frames that machines have sent; an observer has opened each with the expected key.
     pub frames: u64,
-    /// Keys that were handed out.
+    /// Keys that were distributed.
     pub keys: u64,
     /// Frames sealed, opened and refused, by cause, on the cards of nodes that run at the end.
     pub counters: BTreeMap<String, u64>,
@@ -342,7 +342,7 @@ impl Watch {
         }
     }
 
-    /// The first violation.
+    /// The first violation, if any.
     pub fn wrong(&self) -> Option<String> {
         self.wrong.clone()
     }

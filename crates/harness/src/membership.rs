@@ -39,12 +39,12 @@ impl Disk {
 pub struct MembershipMachine {
     server: Server<Endpoint>,
     disk: SharedDisk,
-    /// The keys that it distributes, if frames are sealed.
+    /// The keys that the service distributes, if frames are sealed.
     keys: Option<SharedKeys>,
 }
 
 impl MembershipMachine {
-    /// A process that starts at `now`, on the machine's clock, with the stored state.
+    /// A process of the service that starts with the stored state at `now` on the machine's clock.
     pub fn new(parameters: ServiceParameters, disk: SharedDisk, now: Instant, planted: Planted) -> Self {
         let service = match &disk.borrow().state {
             Some(state) => {

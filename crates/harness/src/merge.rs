@@ -1,18 +1,18 @@
-//! Results of the slices of one campaign, as one result.
+//! Merges the results of the slices of one campaign into one result.
 
 use serde_json::{Map, Value};
 use thiserror::Error;
 
 use crate::campaign::{DESCRIBED_MAX, hash_of};
 
-/// What all slices of a campaign have alike beside all texts.
+/// Keys, besides those with texts, whose values must be equal in all slices.
 const ALIKE: [&str; 6] = ["machine", "nodes", "tolerated", "window", "replication", "live_within_bound_ns"];
-/// Of which the worst slice counts.
+/// Keys whose merged value is the maximum of all slices.
 const GREATEST: [&str; 1] = ["live_within_ns"];
-/// The verdicts of campaigns, the worst first; every other says that nothing is wrong.
+/// Verdicts of campaigns, the worst first. Any other verdict means that no violation was found.
 const VERDICTS: [&str; 2] = ["violation", "undecided"];
 
-/// Reason for which results are not slices of one campaign.
+/// Reason why results are not slices of one campaign.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MergeError {
     /// A result is not that of a campaign.
@@ -41,7 +41,7 @@ pub enum MergeError {
     Nothing,
 }
 
-/// One slice, as its campaign has written it.
+/// One slice, as read from its result file.
 struct Slice {
     first: u64,
     seeds: u64,
@@ -67,11 +67,11 @@ impl Slice {
     }
 }
 
-/// The result of a campaign whose slices have these results, in any order. Counts are added up. The log hash is over
-/// those of the slices, in the order of their seeds.
+/// Merges the results of a campaign's slices, which may be in any order. Counts are added. The merged log hash is a
+/// hash over the slices' log hashes, in the order of their seeds.
 ///
 /// # Errors
-/// They are not the slices of one campaign.
+/// The results are not all slices of one campaign.
 pub fn merge(results: Vec<Value>) -> Result<Value, MergeError> {
     let slices: Result<Vec<_>, _> =
         (1..).zip(results).map(|(number, result)| Slice::new(number, result)).collect();
@@ -111,7 +111,8 @@ fn add(all: &mut Map<String, Value>, slice: Map<String, Value>) -> Result<(), Me
                 *known = value;
             }
         } else if key == "seed" || key == "log_hash" {
-            // The first seed of the first slice; the log hash of all slices together.
+            // The slices are in order, so the first slice has the first seed. The log hash was computed
+            // above.
         } else if ALIKE.contains(&key.as_str()) || known.is_string() {
             if *known != value {
                 return Err(MergeError::Different { key, one: known.to_string(), other: value.to_string() });
@@ -126,7 +127,7 @@ fn add(all: &mut Map<String, Value>, slice: Map<String, Value>) -> Result<(), Me
     Ok(())
 }
 
-/// Adds counts, counts by name, and lists of what went wrong.
+/// Adds a value to the known one: numbers are added, objects key by key, and lists are concatenated.
 fn sum(known: &mut Value, value: Value) {
     match (known, value) {
         (Value::Object(known), Value::Object(value)) => {

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NicModel {
-    /// In software, at the pace of a cost profile.
+    /// A NIC in software, whose times come from a cost profile.
     #[default]
     Soft,
-    /// The gateware, cycle by cycle; `sim` only.
+    /// The gateware, simulated cycle by cycle; only in the simulator.
     Rtl,
 }
 

@@ -39,9 +39,9 @@ pub struct NodeCampaign {
     pub profile: CostProfile,
     /// Kinds of faults in random plans.
     pub kinds: FaultKinds,
-    /// A fixed plan in place of random ones.
+    /// A fixed plan instead of random ones.
     pub plan: Option<FaultPlan>,
-    /// A bug around the engines to run with.
+    /// The bug that is planted around the engines, if any.
     #[cfg(feature = "planted-bugs")]
     pub node_bug: Option<crate::NodeBug>,
 }
@@ -89,17 +89,17 @@ pub trait Subject {
     /// One of the clients.
     type Caller: Caller;
 
-    /// Verdict when nothing is wrong.
+    /// Verdict if no violation was found.
     const HOLDS: &'static str;
 
-    /// The engines of each card, in a cluster of so many nodes; clients call the first one.
+    /// The engines of each card, in a cluster of `nodes` nodes. Clients call the first one.
     fn engines(&self, nodes: usize) -> Self::Assembly;
 
     /// The clients of each machine.
     fn clients(&self, nodes: usize, seed: u64) -> Vec<ClosedLoops<Self::Caller>>;
 
-    /// Checks the answers of the clients and adds counts. All faults are over at `calm_from`, on the world's
-    /// clock.
+    /// Checks the answers of the clients and adds counts. From `calm_from` on, a time on the world's clock,
+    /// there are no faults.
     fn judge(
         &self,
         cluster: &ClusterOf<Self::Caller, Self::Assembly>,
@@ -109,7 +109,7 @@ pub trait Subject {
 }
 
 impl NodeCampaign {
-    /// Runs with all kinds of faults, engines on FPGA cards, and one switch.
+    /// A campaign with all kinds of faults, engines on FPGA cards, and one switch.
     pub const fn new(nodes: usize, seeds: RangeInclusive<u64>) -> Self {
         Self {
             nodes,
@@ -123,8 +123,8 @@ impl NodeCampaign {
         }
     }
 
-    /// Runs the campaign. `progress` gets the number of runs made, `replay` gives the command that repeats
-    /// the run of a seed.
+    /// Runs the campaign. `progress` is called with the number of runs made; `replay` returns the command
+    /// that repeats the run of a seed.
     ///
     /// # Errors
     /// The given plan does not fit the cluster.

@@ -1,4 +1,4 @@
-//! Check that a cluster serves again soon after a partial partition has begun.
+//! Checks that a cluster serves again soon after a partial partition has begun.
 
 use weft_sim::{Fault, FaultPlan};
 use weft_time::{Duration, Instant};
@@ -16,7 +16,7 @@ struct Parting {
     /// Nodes of the first set and nodes of the second do not receive each other's frames.
     sides: [NodeSet; 2],
     is_deaf: bool,
-    /// Number of crashes before it began, if the cluster was whole then.
+    /// Number of crashes before the partition began, if the cluster was whole then.
     crashes: Option<u64>,
     is_over: bool,
 }
@@ -36,14 +36,15 @@ pub struct PartedCluster<Serves> {
     pub view: View,
     /// Whether all nodes are full members of it and serve.
     pub is_whole: bool,
-    /// Tells whether a node is full in the view, and serves.
+    /// Returns whether a node is a full member of the view and serves.
     pub serves: Serves,
     /// Number of crashes and outages so far.
     pub crashes: u64,
 }
 
 impl Partings {
-    /// The partial partitions of `plan` during whose first part no other fault is active.
+    /// The partial partitions of `plan` that begin while no other fault is active and last long enough for
+    /// the check.
     pub fn new(plan: &FaultPlan, nodes: usize, lease: Duration) -> Self {
         let bound = lease * LEASES;
         let lasts = |fault: &Fault| fault.end().saturating_since(fault.begin()) > bound;
@@ -71,7 +72,7 @@ impl Partings {
         self.checked
     }
 
-    /// Checks the cluster at `now` and returns a violation, if there is one. To be called often.
+    /// Checks the cluster at `now`. Returns a violation, if there is one. This must be called often.
     pub fn look<S: Fn(usize) -> bool>(
         &mut self,
         now: Instant,

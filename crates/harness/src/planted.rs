@@ -1,10 +1,10 @@
-//! Known bugs of nodes and of their membership service, as a campaign runs with them.
+//! Known bugs in nodes and in the membership service, which campaigns plant.
 
 use weft_cluster::Server;
 use weft_node::Node;
 use weft_wire::frame::Endpoint;
 
-/// A known bug around the engines.
+/// A known bug in the code around the engines.
 #[cfg(feature = "planted-bugs")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeBug {
@@ -28,7 +28,7 @@ pub enum NodeBug {
 
 #[cfg(feature = "planted-bugs")]
 impl NodeBug {
-    /// All of them.
+    /// All bugs.
     pub const ALL: [Self; 7] = [
         Self::EnginesKept,
         Self::LeaseFromReceipt,
@@ -89,7 +89,7 @@ impl Planted {
         }
     }
 
-    /// The number of replicas of a shard that the membership service is configured with.
+    /// Number of replicas of a shard with which the membership service is configured.
     pub fn replicas(self, replicas: usize, nodes: usize) -> usize {
         if self.bug == Some(NodeBug::WrongReplicas) { nodes } else { replicas }
     }
@@ -107,7 +107,7 @@ impl Planted {
         server
     }
 
-    /// Number of nodes that hold a shard, as told to the membership service.
+    /// Number of replicas of a shard with which the membership service is configured.
     pub const fn replicas(self, replicas: usize, _: usize) -> usize {
         replicas
     }

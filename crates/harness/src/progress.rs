@@ -1,4 +1,4 @@
-//! Progress on standard error of tasks that take longer than two seconds.
+//! Shows progress on standard error, for tasks that take longer than two seconds.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -12,8 +12,8 @@ const LINE_EVERY: Duration = Duration::from_secs(5);
 /// Interval between two updates of the bar, so that showing progress costs the run next to nothing.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// A bar on a terminal, a plain line every few seconds elsewhere, and nothing in the first two seconds. It
-/// disappears from the terminal when it is dropped.
+/// Shows a bar on a terminal, or a plain line every few seconds elsewhere; nothing in the first two seconds.
+/// The bar disappears from the terminal when this is dropped.
 #[derive(Debug)]
 pub struct Progress {
     label: String,
@@ -42,7 +42,7 @@ impl Progress {
         Self { label: label.into(), total, begin, next: begin + SILENCE, bar }
     }
 
-    /// `done` units are done.
+    /// Notes that `done` units are done.
     pub fn set(&mut self, done: u64) {
         let now = Instant::now();
         if now < self.next {
@@ -57,7 +57,7 @@ impl Progress {
                 self.next = now + LOOK_EVERY;
             }
             None => {
-                // A closed standard error must not end the run.
+                // If standard error is closed, the run continues.
                 let _ = writeln!(
                     std::io::stderr(),
                     "{}",
@@ -100,7 +100,8 @@ mod tests {
         assert!(plain_line("x", u64::MAX, u64::MAX, Duration::ZERO).contains("100 %"));
     }
 
-    /// No line is due before two seconds have passed; the next one only after five more.
+    /// No line is due in the first two seconds, and each further line is due five seconds after the previous
+    /// one.
     #[test]
     fn lines_are_rare() {
         let mut progress = Progress::new("x", 10);

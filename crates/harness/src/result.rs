@@ -26,7 +26,7 @@ const FORMAT: &str = "weft-result-1";
 /// Points of a distribution each time the remaining share halves.
 const POINTS_PER_HALVING: u32 = 4;
 
-/// A result as one JSON object, and the end of its line.
+/// A result as a JSON object with a line end.
 ///
 /// # Panics
 /// If the result has keys that are not strings.
@@ -36,13 +36,13 @@ pub fn to_json(result: &impl Serialize) -> String {
     json
 }
 
-/// The world of a run.
+/// Whether a run is simulated or uses real processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum World {
-    /// Virtual time, modelled links and costs.
+    /// Virtual time; links and costs are models.
     Sim,
-    /// Real time, real packets.
+    /// Real time; packets are sent over sockets.
     Net,
 }
 
@@ -68,7 +68,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A simulated one: this network, and what the costs of the nodes are based on.
+    /// A simulated machine: `network` is its network, and `basis` says what the costs of its nodes are based
+    /// on.
     pub fn simulated(network: &NetworkProfile, basis: impl fmt::Display) -> Self {
         let description = format!("virtual time; network `{}`; {basis}", network.name);
         Self { kind: MachineKind::Simulated, description }
@@ -134,13 +135,13 @@ pub struct RunResult {
     pub check_report: String,
     /// The length of the measured part.
     pub measured_ns: u64,
-    /// All kinds of operations together.
+    /// Latencies of all operations together.
     pub latency: LatencyResult,
-    /// Each kind of operation.
+    /// Latencies and failures by kind of operation.
     pub by_operation: BTreeMap<String, OperationResult>,
     /// Operations completed over time, warm-up included.
     pub timeline: Timeline,
-    /// Events of the cluster: faults, repairs, view changes, in order of time.
+    /// Events of the cluster in order of time: faults, repairs and view changes.
     #[serde(default)]
     pub marks: Vec<Mark>,
     /// Faults injected, by kind.
@@ -149,7 +150,7 @@ pub struct RunResult {
     /// State of each node over time.
     #[serde(default)]
     pub lanes: Vec<Lane>,
-    /// Files that belong to the run, by paths relative to this file's folder.
+    /// Files that belong to the run; their paths are relative to this file's folder.
     #[serde(default)]
     pub files: Vec<NeighbourFile>,
 }
@@ -170,7 +171,7 @@ impl From<&Latencies> for LatencyResult {
     }
 }
 
-/// One kind of operation.
+/// Results of one kind of operation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OperationResult {
     /// Operations that were refused or have timed out. They count in no other figure.
@@ -185,7 +186,7 @@ pub struct OperationResult {
 pub struct Timeline {
     /// The width of a bucket.
     pub bucket_ns: u64,
-    /// Beginning of the measured part.
+    /// Start of the measured part, in nanoseconds since the start of the run.
     pub measured_from_ns: u64,
     /// Operations completed in each bucket from the beginning of the run on.
     pub operations: Vec<u64>,
@@ -200,11 +201,11 @@ pub struct Mark {
     pub kind: MarkKind,
     /// The node concerned; null if the event concerns all nodes.
     pub node: Option<u32>,
-    /// In words: `node1 crashes`, `epoch 3`.
+    /// Description in words: for example, `node1 crashes` or `epoch 3`.
     pub label: String,
 }
 
-/// Sorts of marks.
+/// Kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MarkKind {
@@ -243,13 +244,13 @@ pub struct StateSpan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeState {
-    /// It serves.
+    /// The node serves.
     Serving,
-    /// It copies state from other nodes, or waits until it may serve.
+    /// The node copies state from other nodes, or waits until it may serve.
     Joining,
-    /// Its lease or its epoch has ended, so it answers no request.
+    /// The node's lease or epoch has ended, so it answers no request.
     Fenced,
-    /// It is down.
+    /// The node is down.
     Down,
 }
 
@@ -260,20 +261,20 @@ pub struct LeadSpan {
     pub from_ns: u64,
     /// Nanoseconds since the beginning of the run.
     pub to_ns: u64,
-    /// The epoch of the view in which it leads.
+    /// Epoch of the view in which the node leads.
     pub epoch: u64,
-    /// Partitions that it leads.
+    /// Number of partitions that the node leads.
     pub led: u32,
-    /// Number of partitions.
+    /// Number of all partitions.
     pub partitions: u32,
 }
 
 /// A file that belongs to a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NeighbourFile {
-    /// Title of the event, in a few words.
+    /// Title of the file, in a few words.
     pub title: String,
-    /// Relative to the result's folder.
+    /// Path of the file, relative to the result's folder.
     pub path: String,
 }
 
@@ -290,7 +291,7 @@ pub struct Description {
     pub workload: String,
     /// Seed of the run.
     pub seed: u64,
-    /// The command that repeats it.
+    /// The command that repeats the run.
     pub replay: String,
     /// Basis of the times.
     pub machine: Machine,
@@ -301,9 +302,9 @@ pub struct Description {
 /// Description of an engine's workload for the result of a run.
 #[derive(Clone, Debug)]
 pub struct WorkloadDescription {
-    /// Its name.
+    /// Name of the workload.
     pub name: &'static str,
-    /// Its parameters: clients, value_bytes, records, ...
+    /// Parameters of the workload: clients, value_bytes, records, ...
     pub parameters: Vec<(&'static str, serde_json::Value)>,
     /// The command that repeats the run.
     pub replay: String,
@@ -336,8 +337,8 @@ pub struct Check {
 }
 
 impl RunResult {
-    /// The result with the measurements of `recorder`. The verdict and the fields that not all runs have are
-    /// to be set by the caller.
+    /// A result with the measurements of `recorder`. The caller sets the verdict and the fields that only
+    /// some runs have.
     pub fn new(description: Description, recorder: &Recorder) -> Self {
         let Description { world, nic, nodes, workload, seed, replay, machine, parameters } = description;
         let overall = LatencyResult::from(&recorder.overall());
@@ -399,24 +400,25 @@ impl RunResult {
         write_whole(path, to_json(self).as_bytes())
     }
 
-    /// Reads a result back.
+    /// Reads a result from a file.
     ///
     /// # Errors
-    /// The file cannot be read, was cut off, or is something else. Each is one line that says what to do.
+    /// The file cannot be read, was cut off, or contains something else. The error is one line that says what
+    /// to do.
     pub fn read(path: &Path) -> Result<Self, ResultError> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| ResultError::Unreadable { path: path.into(), reason: error.to_string() })?;
         Self::from_json(&text, path)
     }
 
-    /// Whether a text is such a result, of this or another version.
+    /// Whether `text` is the result of a run, in this or another version of the format.
     pub fn is_in(text: &str) -> bool {
         let value: Option<serde_json::Value> = serde_json::from_str(text).ok();
         let format = value.as_ref().and_then(|value| value.get("format")?.as_str());
         format.is_some_and(|format| format.starts_with("weft-result-"))
     }
 
-    /// Reads a result from the text of the file `path`.
+    /// Parses a result from the text of the file `path`.
     ///
     /// # Errors
     /// As [`RunResult::read`].
@@ -439,13 +441,13 @@ impl RunResult {
     }
 }
 
-/// A run with its latencies whole: the result keeps some points of their distribution.
+/// A run's result with the full histogram of latencies, of which the result itself keeps only some points.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MeasuredRun {
     /// The result.
     #[serde(flatten)]
     pub result: RunResult,
-    /// Of all operations.
+    /// Latencies of all operations.
     #[serde(skip)]
     pub latencies: Latencies,
 }
@@ -460,8 +462,9 @@ impl MeasuredRun {
     }
 }
 
-/// Writes a file under another name beside its place and renames it: a reader never sees half of it, and a full
-/// disk leaves nothing behind. What is there and no file, as `/dev/null` or a pipe, is written to and stays what it is.
+/// Writes a file atomically: first under another name in the same folder, then renamed. So a reader never sees a
+/// partial file, and a full disk leaves nothing behind. If `path` exists and is not a regular file (`/dev/null`, a
+/// pipe), the content is written to it directly.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -499,7 +502,7 @@ pub enum ResultError {
         /// The file.
         path: PathBuf,
     },
-    /// The file is something else.
+    /// The file contains something else.
     #[error(
         "{}: is no result that a page shows; give what `--json` of weft bench, sim, check or rdt explain wrote",
         path.display()
@@ -508,12 +511,12 @@ pub enum ResultError {
         /// The file.
         path: PathBuf,
     },
-    /// The file is of another version.
+    /// The file has another version of the format.
     #[error("{}: is a result of another version of weft ({format}, not {FORMAT}); run the bench again with this one", path.display())]
     OtherVersion {
         /// The file.
         path: PathBuf,
-        /// The format that it has.
+        /// The format of the file.
         format: String,
     },
     /// The file is a result, but a field is missing or wrong.
@@ -587,7 +590,7 @@ impl From<EngineState> for NodeState {
     }
 }
 
-/// Nanoseconds from the beginning of a run: for marks and spans.
+/// Nanoseconds since the start of a run, for marks and spans.
 pub fn since_ns(begin: Instant, at: Instant) -> u64 {
     at.saturating_since(begin).as_ns()
 }

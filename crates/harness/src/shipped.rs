@@ -38,7 +38,7 @@ pub trait Assemble {
     fn assemble(&self, card: &CardParameters) -> (Card<Self::Engine>, Vec<Self::Half>);
 }
 
-/// Makes the shipped engines of a card.
+/// Returns the shipped engines of a card; called for each card.
 pub type MakeEngines = Rc<dyn Fn() -> Vec<EngineChoice<'static>>>;
 
 impl Assemble for MakeEngines {
@@ -50,7 +50,8 @@ impl Assemble for MakeEngines {
     }
 }
 
-/// One engine of any type, all of it on the card, with the memory near it.
+/// A card with one engine of any type. The function makes the engine and the memory near it; the host has no
+/// part in the engine's work.
 #[derive(Clone, Copy, Debug)]
 pub struct OneEngine<F>(pub F);
 
@@ -73,7 +74,7 @@ impl<E: Engine, F: Fn() -> (E, Memory)> Assemble for OneEngine<F> {
     }
 }
 
-/// Parts of a cluster.
+/// Parameters of a cluster.
 #[derive(Clone)]
 pub struct ShippedParameters<A = MakeEngines> {
     /// Nodes, 1 to 16.
@@ -88,16 +89,16 @@ pub struct ShippedParameters<A = MakeEngines> {
     pub profile: CostProfile,
     /// Length of a lease.
     pub lease: Duration,
-    /// The clocks of all machines, those of clients too, gain or lose up to this, in millionths.
+    /// Maximum drift of the clocks of all machines, including those of clients, in parts per million.
     pub drift_ppm: u32,
-    /// Bug planted around the engines.
+    /// The bug that is planted around the engines, if any.
     pub planted: Planted,
 }
 
-/// End of a campaign's faults, and the properties that must hold afterwards.
+/// When the faults of a campaign end, and which properties must hold afterwards.
 #[derive(Clone, Copy, Debug)]
 pub struct FaultTimes {
-    /// The last fault is over at this time.
+    /// Time at which the last fault is over.
     pub end: Instant,
     /// Bound on the time after the last fault until every node is full again.
     pub live_within: Duration,
@@ -254,7 +255,7 @@ impl<C: ClientProgram, A: Assemble> Cluster<ShippedNodes<C, A>> {
         (wrong, live_within)
     }
 
-    /// The engines that clients call, of all nodes that run.
+    /// The engines that clients call, of all running nodes.
     pub fn called_engines(&self) -> impl Iterator<Item = (usize, &A::Engine)> {
         self.running().map(|(index, node)| (index, node.nic().card().engine(CALLED_SLOT).0))
     }
@@ -276,7 +277,7 @@ impl<C: ClientProgram, A: Assemble> Cluster<ShippedNodes<C, A>> {
         }
     }
 
-    /// Counters of all nodes that run, added up by name.
+    /// Counters of all running nodes, added up by name.
     pub fn counters(&self) -> BTreeMap<&'static str, u64> {
         let mut sums = BTreeMap::new();
         for (name, count) in self.running().flat_map(|(_, node)| node.nic().counters()) {
@@ -299,7 +300,7 @@ impl<C: ClientProgram, A: Assemble> Cluster<ShippedNodes<C, A>> {
             && self.running().all(|(index, node)| self.serves(index, node) && is_full_in(node, view.epoch))
     }
 
-    /// A node that serves by its lease although the newest view is without it.
+    /// A node that still serves because of its lease, although it is not in the newest view.
     fn serving_outside(&self) -> Option<usize> {
         let members = self.view().members();
         let is_outside = |(index, node): &(usize, &NodeOf<A>)| {

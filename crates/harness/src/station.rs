@@ -84,7 +84,7 @@ pub fn peers(nodes: usize) -> [Option<SocketAddrV4>; NODES_MAX] {
     std::array::from_fn(|node| (node < nodes).then(|| SocketAddrV4::new(address(node), datagram::UDP_PORT)))
 }
 
-/// The clock of a machine, with a random offset and a random drift of up to `drift_ppm` parts per million.
+/// The clock of a machine, with a random offset and a random drift of at most `drift_ppm` parts per million.
 pub fn clock(seed: u64, machine: usize, drift_ppm: u32) -> LocalClock {
     let mut random = Stream::new(seed, "clock", machine as u64);
     let drift = random.between(0, 2 * u64::from(drift_ppm)) as i32 - drift_ppm as i32;

@@ -1,4 +1,4 @@
-//! Short aligned tables, and numbers as people read them.
+//! Short aligned tables, and numbers in readable form.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
-/// A heading and the side on which its cells are aligned.
+/// The heading of a column, and the side on which its cells are aligned.
 #[derive(Clone, Debug)]
 pub struct Column {
     heading: String,
@@ -39,7 +39,7 @@ impl Table {
     /// Adds a row.
     ///
     /// # Panics
-    /// If it has not exactly one cell for each column.
+    /// If the row does not have exactly one cell for each column.
     pub fn row<T: ToString>(&mut self, cells: impl IntoIterator<Item = T>) -> &mut Self {
         let cells: Vec<_> = cells.into_iter().map(|cell| cell.to_string()).collect();
         assert_eq!(cells.len(), self.columns.len(), "a row has a cell for each column");
@@ -48,7 +48,8 @@ impl Table {
     }
 }
 
-/// A table with a row for each item, under construction: each column says what it shows of an item.
+/// A table under construction, with a row for each item. Each column is added with a function that returns
+/// its cells.
 #[derive(Clone, Debug)]
 pub struct TableOf<T> {
     items: Vec<T>,
@@ -134,7 +135,7 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// A number with three significant digits at least: `0.0123`, `1.23`, `45.6`, `1,234`.
+/// A number with at least three significant digits: `0.0123`, `1.23`, `45.6`, `1,234`.
 pub fn three_digits(number: f64) -> String {
     let magnitude = number.abs();
     if (99.95..1e18).contains(&magnitude) {
@@ -155,7 +156,7 @@ pub fn microseconds(ns: u64) -> String {
     three_digits(ns as f64 / 1e3)
 }
 
-/// A length of time with the unit that suits it: `850 ns`, `12.3 µs`, `1.50 ms`, `2.00 s`.
+/// A duration with a suitable unit: `850 ns`, `12.3 µs`, `1.50 ms`, `2.00 s`.
 pub fn time_with_unit(ns: u64) -> String {
     match ns {
         0..1_000 => format!("{ns} ns"),
@@ -165,7 +166,7 @@ pub fn time_with_unit(ns: u64) -> String {
     }
 }
 
-/// A rate or count with the prefix that suits it: `950`, `12.3 k`, `4.56 M`.
+/// A rate or count with a suitable prefix: `950`, `12.3 k`, `4.56 M`.
 pub fn with_prefix(number: f64) -> String {
     match number {
         n if n < 1e3 && n.fract() == 0.0 => format!("{n}"),
@@ -176,8 +177,8 @@ pub fn with_prefix(number: f64) -> String {
     }
 }
 
-/// The line `faults      crash 1, loss 20` under a table: the faults that were injected, by kind, and their
-/// consequences, if the run counts any. It is empty if there were no faults.
+/// The line `faults      crash 1, loss 20` under a table: the injected faults by kind and, if the run counts
+/// any, their consequences. It is empty if there were no faults.
 pub fn faults_line(faults: &BTreeMap<String, u64>, consequences: &str) -> String {
     let injected = faults.iter().filter(|(_, count)| **count > 0);
     let words: Vec<_> = injected.map(|(kind, count)| format!("{kind} {count}")).collect();

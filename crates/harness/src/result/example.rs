@@ -1,4 +1,4 @@
-//! An example, for tests of what shows results.
+//! An example of a result, for tests of code that shows results.
 
 use weft_time::{Duration, Instant};
 use weft_workload::{ClientShare, Step, Workload};
@@ -9,7 +9,7 @@ use super::{
 };
 use crate::histogram::Recorder;
 
-/// A result with a fault in it.
+/// A result of a run with a fault.
 pub fn example(world: World) -> RunResult {
     let at = |us: u64| Instant::ZERO + Duration::from_us(us);
     let mut recorder = Recorder::new(&Step::KINDS, Instant::ZERO, Duration::from_ms(5));

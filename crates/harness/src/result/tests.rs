@@ -1,4 +1,4 @@
-//! Content of result files, and files that are refused.
+//! Tests of the content of result files, and of files that must be rejected.
 
 use super::*;
 
@@ -67,7 +67,7 @@ fn a_result_is_read_back_as_it_was() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
 }
 
-/// Wherever a file was cut, it is refused in one line that names the file.
+/// A file that was cut off anywhere is rejected, with one line that names the file.
 #[test]
 fn a_truncated_file_is_refused() {
     let json = to_json(&example(World::Sim));
