@@ -146,12 +146,13 @@ impl Store {
     pub fn receive<'a>(&mut self, now: Instant, kind: u8, payload: &'a [u8]) -> Option<(Token, Outcome<'a>)> {
         let client = u64::from_be_bytes(payload.get(8..16)?.try_into().expect("eight bytes"));
         let index = usize::try_from(client.wrapping_sub(self.first_client)).ok();
-        let is_own =
-            |index: &usize| self.sessions.get(*index).is_some_and(|session| session.client.asks_as(client));
+        let is_own = |index: &usize| {
+            self.sessions.get(*index).is_some_and(|session| session.client.owns_client_number(client))
+        };
         // A client whose number a node refused as possibly forgotten has taken another number since.
         let index = index
             .filter(is_own)
-            .or_else(|| self.sessions.iter().position(|session| session.client.asks_as(client)))?;
+            .or_else(|| self.sessions.iter().position(|session| session.client.owns_client_number(client)))?;
         let session = &mut self.sessions[index];
         let completion = session.client.receive(now, kind, payload).ok()?;
         let index = index as u32;

@@ -237,7 +237,7 @@ impl Client {
 
     /// Whether a reply addressed to client number `client` is for this client. Its number may have changed since
     /// it started ([`Status::Forgotten`]).
-    pub fn asks_as(&self, client: u64) -> bool {
+    pub fn owns_client_number(&self, client: u64) -> bool {
         let is_under_way = |index: usize| self.outstanding >> index & 1 == 1;
         let mut slots = self.slots.iter().enumerate();
         client == self.parameters.client

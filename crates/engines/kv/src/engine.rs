@@ -25,8 +25,8 @@ use crate::table::{SlotNumber, Table};
 use crate::transfer::{Records, Transfer};
 use crate::view_change::ViewChange;
 use crate::waiting::WaitingReads;
-use crate::window::{Entry, NOBODY, Window};
-use durability::Logged;
+use crate::window::{Entry, NO_READER, Window};
+use durability::LogProgress;
 
 /// Low bits of a version: the number of the write within its epoch.
 const NUMBER_BITS: u32 = 40;
@@ -105,7 +105,7 @@ pub struct Kv {
     /// Buffer for the keys that a scan has found.
     scanned: Vec<u8>,
     /// Progress of the host's log; see [`durability`].
-    logged: Logged,
+    logged: LogProgress,
 }
 
 impl Kv {
@@ -142,7 +142,7 @@ impl Kv {
             transfer: Transfer::new(&parameters),
             donation: Records::new(&parameters),
             scanned: Vec::with_capacity(parameters.chunk_bytes),
-            logged: Logged::new(&parameters),
+            logged: LogProgress::new(&parameters),
             parameters,
         }
     }
@@ -261,12 +261,12 @@ impl Kv {
         let careless = self.parameters.planted(PlantedBug::SealedBeforeFlush);
         self.logged.is_sealing = self.logged.has_entries() && !careless;
         if !self.logged.is_sealing {
-            self.say_sealed(now, io);
+            self.report_accepted(now, io);
         }
     }
 
     /// Sends the other full members of the view the lengths that this node has accepted.
-    fn say_sealed(&mut self, now: Instant, io: &mut Io<'_>) {
+    fn report_accepted(&mut self, now: Instant, io: &mut Io<'_>) {
         let own = Sealed {
             epoch: self.view.epoch,
             base: self.base,
@@ -513,7 +513,7 @@ impl Engine for Kv {
                 true
             }
             Event::Call { caller: Caller::Host(HOST), message, last } if self.parameters.durable => {
-                if self.told_by_host(now, message, io).is_err() {
+                if self.handle_host_message(now, message, io).is_err() {
                     self.counters.dropped_malformed += 1;
                 }
                 last
@@ -586,7 +586,7 @@ fn entry_of(write: &Write<'_>, slot: Option<SlotNumber>, caller: Option<Caller>)
         version: write.version,
         slot,
         caller,
-        waiting: NOBODY,
+        waiting: NO_READER,
         value_length: write.value.len() as u16,
     }
 }

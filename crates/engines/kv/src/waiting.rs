@@ -2,7 +2,7 @@
 
 use weft_waist::Caller;
 
-use crate::window::NOBODY;
+use crate::window::NO_READER;
 
 /// A read whose key has an undecided write. The window's entry of that write holds the key.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,7 @@ impl WaitingReads {
 
     /// Removes the first read from the list that starts at `first`, and moves `first` to the next.
     pub fn take(&mut self, first: &mut u32) -> Option<WaitingRead> {
-        if *first == NOBODY {
+        if *first == NO_READER {
             return None;
         }
         let read = self.pool[*first as usize];
@@ -60,11 +60,11 @@ mod tests {
     #[test]
     fn lists_share_a_bounded_pool() {
         let mut waiting = WaitingReads::new(2);
-        let mut list = waiting.add(NOBODY, Caller::Host(0), 1, 1).unwrap();
+        let mut list = waiting.add(NO_READER, Caller::Host(0), 1, 1).unwrap();
         list = waiting.add(list, Caller::Host(0), 1, 2).unwrap();
         assert_eq!(waiting.add(list, Caller::Host(0), 1, 3), None);
         assert_eq!(waiting.take(&mut list).unwrap().request, 2);
-        let mut other = waiting.add(NOBODY, Caller::Host(0), 1, 4).unwrap();
+        let mut other = waiting.add(NO_READER, Caller::Host(0), 1, 4).unwrap();
         assert_eq!(waiting.take(&mut list).unwrap().request, 1);
         assert!(waiting.take(&mut list).is_none());
         assert_eq!(waiting.take(&mut other).unwrap().request, 4);

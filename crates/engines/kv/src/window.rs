@@ -7,7 +7,7 @@ use crate::parameters::Parameters;
 use crate::table::SlotNumber;
 
 /// Marks the end of a list of waiting reads.
-pub(crate) const NOBODY: u32 = u32::MAX;
+pub(crate) const NO_READER: u32 = u32::MAX;
 
 /// One accepted write.
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +97,7 @@ impl Window {
             version: 0,
             slot: None,
             caller: None,
-            waiting: NOBODY,
+            waiting: NO_READER,
             value_length: 0,
         };
         (self.committed, self.accepted) = (committed, committed);
@@ -168,7 +168,7 @@ mod tests {
             version: request,
             slot: None,
             caller: None,
-            waiting: NOBODY,
+            waiting: NO_READER,
             value_length: 3,
         }
     }

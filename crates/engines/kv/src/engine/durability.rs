@@ -15,7 +15,7 @@ use crate::transfer::{self, END, SCAN_MAX};
 
 /// Records handed to the host's log, and how many of them are durable.
 #[derive(Clone, Debug)]
-pub(super) struct Logged {
+pub(super) struct LogProgress {
     /// Number of records handed to the log since the engine was made.
     records: u64,
     /// Entries of this epoch that are not durable yet, as (number of the record, stream).
@@ -37,7 +37,7 @@ pub(super) struct Logged {
     mark: Lengths,
 }
 
-impl Logged {
+impl LogProgress {
     pub(super) fn new(parameters: &Parameters) -> Self {
         let entries = if parameters.durable { NODES_MAX * parameters.window } else { 0 };
         Self {
@@ -134,7 +134,7 @@ impl Kv {
     }
 
     /// Handles a message from the host's log.
-    pub(super) fn told_by_host(
+    pub(super) fn handle_host_message(
         &mut self,
         now: Instant,
         message: Message<'_>,
@@ -182,7 +182,7 @@ impl Kv {
         }
         if self.logged.is_sealing && !self.logged.has_entries() {
             self.logged.is_sealing = false;
-            self.say_sealed(now, io);
+            self.report_accepted(now, io);
         }
         match self.role {
             Role::Full => self.commit_what_all_have(now, io),
