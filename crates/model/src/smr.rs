@@ -453,7 +453,7 @@ impl World {
         let all = NodeSet::first(NODES);
         if index == 0 {
             let until = if first_leads { Instant::ZERO } else { Instant::FAR_FUTURE };
-            self.act(0, |group, ports| group.stand_back(until, ports));
+            self.act(0, |group, ports| group.pause_candidacy(until, ports));
         } else {
             let candidates = if first_leads { all } else { all.without(node(0)) };
             self.act(index, |group, ports| group.view(all, candidates, ports));

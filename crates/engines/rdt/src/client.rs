@@ -29,10 +29,10 @@ pub const FIRST_KIND: u8 = weft_session::Kind::FIRST;
 /// The kinds of calls that clients may make.
 pub const CALLS: &[u8] = &[Call::Invoke as u8, Call::Query as u8, Call::Status as u8];
 
-/// The node's half for one replica, for at most `most` clients. `life` is the node's incarnation number,
-/// which must be higher than that of any former process of the node.
-pub fn sessions<A: Copy>(life: u64, most: usize) -> Sessions<A> {
-    Sessions::new(life, most, CALLS)
+/// The node's half for one replica, for at most `most` clients. `first` is the number of the first
+/// session, and must be higher than those of any former process of the node.
+pub fn sessions<A: Copy>(first: u64, most: usize) -> Sessions<A> {
+    Sessions::new(first, most, CALLS)
 }
 
 use crate::definition::{Definition, Parameter, ParameterKind};

@@ -52,7 +52,7 @@ pub use witness::{Counts, Unwatched, Witness};
 use fold::Fold;
 use layout::{Header, Layout};
 use leader::Queue;
-use message::{CALL_ENTRY, CALL_SUMMARY, DATA, Datagram, Lives};
+use message::{CALL_ENTRY, CALL_SUMMARY, DATA, Datagram, Incarnations};
 use recovery::Join;
 use state::{Machine, State};
 use stream::{Peer, Posted, Stream};
@@ -98,10 +98,10 @@ pub struct Replica<W = Unwatched> {
     /// The peers that are alive, according to heartbeats.
     alive: NodeSet,
     /// The incarnation of each node that this replica knows of.
-    lives: Lives,
+    incarnations: Incarnations,
     /// The incarnations for which this replica has examined everything that was written under older
     /// permissions; and, by origin, the number of ring entries that were here then.
-    fenced: Lives,
+    fenced: Incarnations,
     received: [u64; NODES_MAX],
     pulse: Pulse,
     groups: Vec<Group>,
@@ -147,7 +147,7 @@ impl<W: Witness> Replica<W> {
             phase: Phase::Starting,
             epoch: Epoch(0),
             alive: NodeSet::EMPTY,
-            lives: [0; NODES_MAX],
+            incarnations: [0; NODES_MAX],
             fenced: [0; NODES_MAX],
             received: [0; NODES_MAX],
             pulse: Pulse::new(parameters.pulse(), 0),
@@ -212,8 +212,8 @@ impl<W: Witness> Replica<W> {
         let peers: Vec<_> =
             self.others().map(|peer| (peer, &self.links[peer].state, &self.peers[peer])).collect();
         format!(
-            "{:?} lives {:?} {:?}\n   {:?}\n   {:?}",
-            self.phase, self.lives, self.stream, self.join, peers
+            "{:?} incarnations {:?} {:?}\n   {:?}\n   {:?}",
+            self.phase, self.incarnations, self.stream, self.join, peers
         )
     }
 
@@ -251,9 +251,9 @@ impl<W: Witness> Replica<W> {
         self.epoch = if founding { Epoch(1) } else { view.epoch };
         let incarnation = self.epoch.0;
         (self.state.node, self.state.incarnation) = (index, incarnation);
-        self.lives[..nodes].fill(if founding { incarnation } else { 0 });
-        self.lives[index] = incarnation;
-        self.fenced = self.lives;
+        self.incarnations[..nodes].fill(if founding { incarnation } else { 0 });
+        self.incarnations[index] = incarnation;
+        self.fenced = self.incarnations;
         self.links.iter_mut().for_each(|link| link.start(incarnation));
         (self.phase, self.state.joining) =
             if founding { (Phase::Full, false) } else { (Phase::Joining, true) };
@@ -262,7 +262,7 @@ impl<W: Witness> Replica<W> {
         for group in 0..self.groups.len() {
             let mut machine = Machine { state: &mut self.state, group };
             let ports = &mut Ports::new(now, io.effects, io.memory, &mut machine);
-            self.groups[group].stand_aside(!founding);
+            self.groups[group].set_ineligible(!founding);
             self.groups[group].start(index, incarnation, founding, ports);
         }
         for peer in self.others() {
@@ -318,7 +318,7 @@ impl<W: Witness> Replica<W> {
             for peer in self.others() {
                 let heads = self.pulse.heads(peer, io.memory);
                 for (number, group) in self.groups.iter_mut().enumerate() {
-                    group.head(peer, heads.incarnation, heads.applied[number]);
+                    group.note_heartbeat(peer, heads.incarnation, heads.applied[number]);
                 }
             }
         }
@@ -407,10 +407,14 @@ impl<W: Witness> Replica<W> {
             return;
         }
         match Datagram::parse(kind, payload) {
-            Ok(Datagram::Connect(request, lives)) => self.requested(from, &request, &lives, now, io),
-            Ok(Datagram::Connected(granted, lives)) => self.granted(from, &granted, &lives, now, io),
-            Ok(Datagram::Lives(lives)) => {
-                self.learn(&lives, now, io);
+            Ok(Datagram::Connect(request, incarnations)) => {
+                self.requested(from, &request, &incarnations, now, io)
+            }
+            Ok(Datagram::Connected(granted, incarnations)) => {
+                self.granted(from, &granted, &incarnations, now, io)
+            }
+            Ok(Datagram::Incarnations(incarnations)) => {
+                self.note_incarnations(&incarnations, now, io);
             }
             Ok(Datagram::Forward(forward)) => self.forwarded(from, &forward, now, io),
             Ok(Datagram::Outdated { incarnation, forked }) if incarnation == self.state.incarnation => {
@@ -492,7 +496,7 @@ impl<W: Witness> Replica<W> {
             let header = Header {
                 incarnation: self.state.incarnation,
                 full: self.is_member(),
-                lives: self.fenced,
+                incarnations: self.fenced,
                 written: self.state.written,
                 summaries: self.state.summaries,
                 entries: self.state.entries,

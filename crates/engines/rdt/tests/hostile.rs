@@ -158,8 +158,8 @@ fn strange_words_stop_nobody() {
                 payload[..4].copy_from_slice(&[if kind < 12 { DATA } else { 0 }, 0, 0, 0]);
                 payload[4..8].copy_from_slice(&[0, 0, 0, 1]);
             }
-            let lives = [24, 16, 0].get(usize::from(kind) - 10);
-            for place in lives.into_iter().flat_map(|at| (0..8).map(move |node| at + 4 * node)) {
+            let incarnations = [24, 16, 0].get(usize::from(kind) - 10);
+            for place in incarnations.into_iter().flat_map(|at| (0..8).map(move |node| at + 4 * node)) {
                 payload[place..place + 4].copy_from_slice(&[0, 0, 0, 1]);
             }
             let message = Message { kind, payload: &payload[..length] };

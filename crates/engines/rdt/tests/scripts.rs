@@ -108,7 +108,7 @@ impl Words for ObjectWords {
         Some(match kind {
             10 => "connect me".to_owned(),
             11 => "you are connected".to_owned(),
-            12 => "these are the lives that I know of".to_owned(),
+            12 => "these are the incarnations that I know of".to_owned(),
             13 => format!("decide {}", self.called(payload[1], &payload[24..])),
             14 => "you are behind".to_owned(),
             15 => "give me your state".to_owned(),

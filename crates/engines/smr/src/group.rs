@@ -26,7 +26,7 @@ const READ: AccessFlags = AccessFlags::REMOTE_READ;
 const READ_AND_WRITE: AccessFlags = AccessFlags::REMOTE_READ.with(AccessFlags::REMOTE_WRITE);
 
 /// A replica pauses its candidacy for this multiple of [`Parameters::patience`].
-const STANDING_BACK: u64 = 8;
+const CANDIDACY_PAUSE: u64 = 8;
 
 /// Role of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -98,7 +98,7 @@ pub struct Group {
     /// The newest incarnation of each peer of which this replica has received a message.
     pub(crate) incarnations: [u32; NODES_MAX],
     /// The incarnation of each peer that its heartbeat reports.
-    felt: [u32; NODES_MAX],
+    heartbeat_incarnations: [u32; NODES_MAX],
     pub(crate) links: Vec<Link<PostKind>>,
     requests: [Requests; NODES_MAX],
     /// The one other replica that may write to this replica's log.
@@ -128,9 +128,9 @@ pub struct Group {
 
     /// This replica lacks entries below this index that are no longer in any log.
     pub(crate) behind: u64,
-    stands_back_until: Instant,
+    candidacy_paused_until: Instant,
     /// The embedder is not able to lead.
-    stands_aside: bool,
+    ineligible: bool,
     /// When this leader last decided an entry, or had none undecided.
     pub(crate) progress_at: Instant,
     /// Too many replicas have lost their memory, so that nothing can be decided any more.
@@ -162,7 +162,7 @@ impl Group {
             alive: NodeSet::EMPTY,
             candidates: NodeSet::EMPTY,
             incarnations: [0; NODES_MAX],
-            felt: [0; NODES_MAX],
+            heartbeat_incarnations: [0; NODES_MAX],
             links,
             requests: [Requests::default(); NODES_MAX],
             holder: None,
@@ -179,8 +179,8 @@ impl Group {
             joining: [0; NODES_MAX],
             joined: [0; NODES_MAX],
             behind: 0,
-            stands_back_until: Instant::ZERO,
-            stands_aside: false,
+            candidacy_paused_until: Instant::ZERO,
+            ineligible: false,
             progress_at: Instant::ZERO,
             halted: false,
             counters: Counters::default(),
@@ -285,13 +285,13 @@ impl Group {
     pub fn could_lead(&self, now: Instant, memory: &Memory) -> bool {
         self.is_member(memory)
             && self.applied >= self.behind.max(self.layout.gap(memory).to)
-            && now >= self.stands_back_until
-            && !self.stands_aside
+            && now >= self.candidacy_paused_until
+            && !self.ineligible
     }
 
     /// Sets whether the replica refrains from leading, because its embedder is not able to lead.
-    pub fn stand_aside(&mut self, aside: bool) {
-        self.stands_aside = aside;
+    pub fn set_ineligible(&mut self, aside: bool) {
+        self.ineligible = aside;
     }
 
     /// The leader, as this replica sees it: the lowest of those that are alive and could lead.
@@ -337,16 +337,16 @@ impl Group {
     }
 
     /// A peer's applied length and incarnation, as it reports beside its heartbeat.
-    pub fn head(&mut self, peer: usize, incarnation: u32, applied: u64) {
+    pub fn note_heartbeat(&mut self, peer: usize, incarnation: u32, applied: u64) {
         if let Some(follower) = self.followers.get_mut(peer) {
-            follower.head(incarnation, applied);
-            self.felt[peer] = incarnation;
+            follower.note_heartbeat(incarnation, applied);
+            self.heartbeat_incarnations[peer] = incarnation;
         }
     }
 
     /// Keeps the replica from leading before `until`.
-    pub fn stand_back(&mut self, until: Instant, ports: &mut Ports<'_>) {
-        self.stands_back_until = until;
+    pub fn pause_candidacy(&mut self, until: Instant, ports: &mut Ports<'_>) {
+        self.candidacy_paused_until = until;
         self.elect(ports);
     }
 
@@ -372,7 +372,7 @@ impl Group {
     /// Starts to request permissions, beginning with its own: from now on no other replica may write to this log.
     pub(crate) fn campaign(&mut self, ports: &mut Ports<'_>) {
         self.retire(ports);
-        self.learn(ports);
+        self.catch_up(ports);
         self.apply(ports);
         self.revoke(ports.effects);
         self.role = Role::Requesting;
@@ -426,7 +426,7 @@ impl Group {
             return;
         }
         (requests.seen, requests.pending) = (request.number, Some(request));
-        self.heard_of(from, (request.number >> 32) as u32, ports);
+        self.note_incarnation(from, (request.number >> 32) as u32, ports);
         self.elect(ports);
     }
 
@@ -459,7 +459,7 @@ impl Group {
     }
 
     fn granted(&mut self, from: usize, granted: &Granted, ports: &mut Ports<'_>) {
-        self.heard_of(from, granted.incarnation, ports);
+        self.note_incarnation(from, granted.incarnation, ports);
         if granted.incarnation == self.incarnations[from] && self.links[from].granted(granted.number) {
             let permitted = self.links.iter().filter(|link| link.state == State::Up).count() + 1;
             if self.role == Role::Requesting && permitted == self.parameters.majority() {
@@ -473,7 +473,7 @@ impl Group {
 
     /// Notes the incarnation with which a peer runs. If it is newer than the one known so far, the link to the peer has
     /// failed, and what was known of the peer as a follower is forgotten.
-    pub(crate) fn heard_of(&mut self, peer: usize, incarnation: u32, ports: &mut Ports<'_>) {
+    pub(crate) fn note_incarnation(&mut self, peer: usize, incarnation: u32, ports: &mut Ports<'_>) {
         let former = self.incarnations[peer];
         self.incarnations[peer] = former.max(incarnation);
         if former != 0 && former < incarnation {
@@ -492,7 +492,7 @@ impl Group {
             if self.parameters.delivery == Delivery::Polling {
                 ports.memory.read(self.layout.line(0), layout::LINES);
             }
-            self.learn(ports);
+            self.catch_up(ports);
         }
         self.apply(ports);
         self.elect(ports);
@@ -500,7 +500,7 @@ impl Group {
 
     /// Installs a snapshot that a leader has written here, and takes the number of decided entries from the
     /// leader's line and from the slots. A leader writes such a number to a log only after all these entries.
-    fn learn(&mut self, ports: &mut Ports<'_>) {
+    fn catch_up(&mut self, ports: &mut Ports<'_>) {
         let next = self.layout.gap(ports.memory).to;
         let bytes = self.layout.get(ports.memory, layout::COPY_BYTES).checked_sub(1);
         let fits = next <= layout::NUMBER_MAX
@@ -594,7 +594,7 @@ impl Group {
             return;
         }
         match self.links[peer].done(tag, status) {
-            Ended::Done(what) => self.carried_out(peer, what, ports),
+            Ended::Done(what) => self.completed(peer, what, ports),
             Ended::Failed => {
                 self.counters.failures += 1;
                 self.lose(peer, ports);
@@ -617,12 +617,12 @@ impl Group {
         }
         if ports.now >= self.progress_at + self.parameters.patience {
             self.counters.stood_back += 1;
-            self.stand_back(ports.now + self.parameters.patience * STANDING_BACK, ports);
+            self.pause_candidacy(ports.now + self.parameters.patience * CANDIDACY_PAUSE, ports);
             return;
         }
         for peer in self.peers() {
             // A leader without entries to write would not notice otherwise that a follower has restarted.
-            self.heard_of(peer, self.felt[peer], ports);
+            self.note_incarnation(peer, self.heartbeat_incarnations[peer], ports);
             let link = &self.links[peer];
             if link.state != State::Up && ports.now >= link.asked_at + self.parameters.retry {
                 self.ask(peer, ports);

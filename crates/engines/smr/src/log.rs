@@ -298,7 +298,7 @@ impl Log {
         io.effects.set_timer(TIMER_PULSE, now + self.parameters.pulse.period);
         for peer in 0..self.parameters.group.nodes {
             let heads = self.pulse.heads(peer, io.memory);
-            self.group.head(peer, heads.incarnation, heads.applied[usize::from(GROUP)]);
+            self.group.note_heartbeat(peer, heads.incarnation, heads.applied[usize::from(GROUP)]);
         }
         let could_lead = u8::from(self.group.could_lead(now, io.memory)) << GROUP;
         let changed = self.pulse.tick(now, could_lead, io.effects, io.memory);

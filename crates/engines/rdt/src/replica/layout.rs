@@ -4,11 +4,11 @@
 //! 0       pulse                                                       weft_smr
 //! then    header(320)    written by the replica, READ by its peers:
 //!             0 incarnation(8)   8 incarnation if it is full, else 0(8)
-//!             16 lives(32): the incarnations that it knows of, once all writes under older permissions were examined
+//!             16 incarnations(32): the incarnations that it knows of, once all writes under older permissions were examined
 //!             48 by origin: the latest incarnation of which a call has taken effect here(4 each)
 //!             80 by origin: number of summarized calls that are here, without gaps(8 each)
 //!             144 by origin: number of ring entries that have taken effect here(8 each)
-//!             208 by origin: number of ring entries that were here when `lives` last changed(8 each)
+//!             208 by origin: number of ring entries that were here when `incarnations` last changed(8 each)
 //!         for each peer its header as read(320)
 //!         summaries: by origin, method and slot(64 each), written by the origin
 //!             0 count(8)   8 complete(8)   16 origin(1) method(1) zero(2) slot(4)   24 words(16)
@@ -33,7 +33,7 @@ use std::ops::Range;
 use weft_smr::{Group, NODES_MAX, Pulse, slot::word};
 use weft_waist::Memory;
 
-use super::message::{Lives, arguments, half, lives, put_arguments, put_lives};
+use super::message::{Incarnations, arguments, half, parse_incarnations, put_arguments, put_incarnations};
 use super::parameters::{ORDERED_WINDOW, Path, ReplicaParameters};
 use super::vector::{Requires, Vector};
 use crate::definition::METHODS_MAX;
@@ -185,8 +185,8 @@ fn state_bytes(kind: &Type, nodes: usize) -> usize {
 pub(crate) struct Header {
     pub incarnation: u32,
     pub full: bool,
-    pub lives: Lives,
-    pub written: Lives,
+    pub incarnations: Incarnations,
+    pub written: Incarnations,
     pub summaries: [u64; NODES_MAX],
     pub entries: [u64; NODES_MAX],
     pub received: [u64; NODES_MAX],
@@ -197,8 +197,8 @@ impl Header {
         let bytes = &mut memory.image_mut()[at..at + HEADER_BYTES];
         put(bytes, 0, self.incarnation.into());
         put(bytes, 8, if self.full { self.incarnation.into() } else { 0 });
-        put_lives(&mut bytes[16..48], &self.lives);
-        put_lives(&mut bytes[48..80], &self.written);
+        put_incarnations(&mut bytes[16..48], &self.incarnations);
+        put_incarnations(&mut bytes[48..80], &self.written);
         for node in 0..NODES_MAX {
             put(bytes, 80 + 8 * node, self.summaries[node]);
             put(bytes, 144 + 8 * node, self.entries[node]);
@@ -211,8 +211,8 @@ impl Header {
         Self {
             incarnation: word(bytes, 0) as u32,
             full: word(bytes, 0) == word(bytes, 8) && word(bytes, 0) != 0,
-            lives: lives(&bytes[16..]),
-            written: lives(&bytes[48..]),
+            incarnations: parse_incarnations(&bytes[16..]),
+            written: parse_incarnations(&bytes[48..]),
             summaries: std::array::from_fn(|node| word(bytes, 80 + 8 * node)),
             entries: std::array::from_fn(|node| word(bytes, 144 + 8 * node)),
             received: std::array::from_fn(|node| word(bytes, 208 + 8 * node)),

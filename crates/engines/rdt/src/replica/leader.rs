@@ -120,7 +120,10 @@ impl<W: Witness> Replica<W> {
             return;
         }
         let leads = self.state.groups[group].lead.leading && self.groups[group].is_leading();
-        if leads && forward.incarnation == self.lives[origin] && self.queues[group].take(origin, forward) {
+        if leads
+            && forward.incarnation == self.incarnations[origin]
+            && self.queues[group].take(origin, forward)
+        {
             self.access(io);
             self.lead(group, now, io);
         }

@@ -1,7 +1,7 @@
 //! Calls and datagrams, byte by byte.
 //!
 //! Integers are big-endian and aligned to their size. Fields marked zero are written as zero and ignored.
-//! Arguments are four 8-byte numbers. `lives` are the incarnation numbers, 4 bytes each, that the sender
+//! Arguments are four 8-byte numbers. `incarnations` are the incarnation numbers, 4 bytes each, that the sender
 //! knows of nodes 0 to 7.
 //!
 //! ```text
@@ -15,9 +15,9 @@
 //!          leader: of group 0; 255 if none is known or there is no group. state: 0 starting, 1 joining, 2 full, 3 lost
 //!
 //! Datagrams between replicas
-//! Connect    0 as weft_smr::message::Control, a request(24)    24 lives(32)
-//! Connected  0 as weft_smr::message::Control, a grant(16)      16 lives(32)
-//! Lives      0 lives(32)
+//! Connect    0 as weft_smr::message::Control, a request(24)    24 incarnations(32)
+//! Connected  0 as weft_smr::message::Control, a grant(16)      16 incarnations(32)
+//! Incarnations  0 incarnations(32)
 //! Forward    0 group(1) method(1) zero(2) incarnation(4)   8 number(8)   16 sequence(4) zero(4)   24 arguments(32)
 //! Outdated   0 incarnation(4) forked(1) zero(3)
 //! Ask        0 incarnation(4) zero(4)   8 attempt(8)
@@ -177,9 +177,9 @@ impl Answer {
 }
 
 /// Incarnation numbers of all nodes.
-pub(crate) type Lives = [u32; NODES_MAX];
+pub(crate) type Incarnations = [u32; NODES_MAX];
 
-const LIVES_BYTES: usize = 4 * NODES_MAX;
+const INCARNATIONS_BYTES: usize = 4 * NODES_MAX;
 
 /// A conflicting call that is sent to the leader of its group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -199,11 +199,11 @@ pub(crate) struct Forward {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Datagram {
     /// Requests a data connection.
-    Connect(Request, Lives),
+    Connect(Request, Incarnations),
     /// Grants a data connection.
-    Connected(Granted, Lives),
+    Connected(Granted, Incarnations),
     /// The receiver does not know of all of these incarnations.
-    Lives(Lives),
+    Incarnations(Incarnations),
     /// A conflicting call.
     Forward(Forward),
     /// The receiver, in this incarnation, lacks calls that can no longer be sent to it; or (`forked`) it has
@@ -221,7 +221,7 @@ pub(crate) type Space = [u8; 56];
 impl Datagram {
     const CONNECT: u8 = 10;
     const CONNECTED: u8 = 11;
-    const LIVES: u8 = 12;
+    const INCARNATIONS: u8 = 12;
     const FORWARD: u8 = 13;
     const OUTDATED: u8 = 14;
     const ASK: u8 = 15;
@@ -232,19 +232,19 @@ impl Datagram {
         *space = [0; 56];
         let mut control = [0; 24];
         let (kind, length) = match self {
-            Self::Connect(request, lives) => {
+            Self::Connect(request, incarnations) => {
                 space[..24].copy_from_slice(Control::Request(*request).encode(&mut control));
-                put_lives(&mut space[24..], lives);
-                (Self::CONNECT, 24 + LIVES_BYTES)
+                put_incarnations(&mut space[24..], incarnations);
+                (Self::CONNECT, 24 + INCARNATIONS_BYTES)
             }
-            Self::Connected(granted, lives) => {
+            Self::Connected(granted, incarnations) => {
                 space[..16].copy_from_slice(Control::Granted(*granted).encode(&mut control));
-                put_lives(&mut space[16..], lives);
-                (Self::CONNECTED, 16 + LIVES_BYTES)
+                put_incarnations(&mut space[16..], incarnations);
+                (Self::CONNECTED, 16 + INCARNATIONS_BYTES)
             }
-            Self::Lives(lives) => {
-                put_lives(&mut space[..], lives);
-                (Self::LIVES, LIVES_BYTES)
+            Self::Incarnations(incarnations) => {
+                put_incarnations(&mut space[..], incarnations);
+                (Self::INCARNATIONS, INCARNATIONS_BYTES)
             }
             Self::Forward(forward) => {
                 (space[0], space[1]) = (forward.group, forward.method);
@@ -279,9 +279,9 @@ impl Datagram {
     /// If the kind is unknown, the length is wrong, or a field has an invalid value.
     pub fn parse(kind: u8, bytes: &[u8]) -> Result<Self, Malformed> {
         let (need, purpose) = match kind {
-            Self::CONNECT => (24 + LIVES_BYTES, DATA),
-            Self::CONNECTED => (16 + LIVES_BYTES, DATA),
-            Self::LIVES => (LIVES_BYTES, DATA),
+            Self::CONNECT => (24 + INCARNATIONS_BYTES, DATA),
+            Self::CONNECTED => (16 + INCARNATIONS_BYTES, DATA),
+            Self::INCARNATIONS => (INCARNATIONS_BYTES, DATA),
             Self::FORWARD => (56, DATA),
             Self::OUTDATED => (8, DATA),
             Self::ASK | Self::READY => (16, DATA),
@@ -294,14 +294,14 @@ impl Datagram {
         };
         Ok(match kind {
             Self::CONNECT => match control(weft_smr::message::Kind::Request as u8, 24)? {
-                Control::Request(request) => Self::Connect(request, lives(&bytes[24..])),
+                Control::Request(request) => Self::Connect(request, parse_incarnations(&bytes[24..])),
                 Control::Granted(_) => return Err(Malformed::Kind(kind)),
             },
             Self::CONNECTED => match control(weft_smr::message::Kind::Granted as u8, 16)? {
-                Control::Granted(granted) => Self::Connected(granted, lives(&bytes[16..])),
+                Control::Granted(granted) => Self::Connected(granted, parse_incarnations(&bytes[16..])),
                 Control::Request(_) => return Err(Malformed::Kind(kind)),
             },
-            Self::LIVES => Self::Lives(lives(bytes)),
+            Self::INCARNATIONS => Self::Incarnations(parse_incarnations(bytes)),
             Self::FORWARD => Self::Forward(Forward {
                 group: bytes[0],
                 method: bytes[1],
@@ -331,13 +331,13 @@ pub(crate) fn arguments(bytes: &[u8]) -> Arguments {
     std::array::from_fn(|place| word(bytes, 8 * place) as i64)
 }
 
-pub(crate) fn put_lives(bytes: &mut [u8], lives: &Lives) {
-    for (bytes, life) in bytes.chunks_exact_mut(4).zip(lives) {
-        bytes.copy_from_slice(&life.to_be_bytes());
+pub(crate) fn put_incarnations(bytes: &mut [u8], incarnations: &Incarnations) {
+    for (bytes, incarnation) in bytes.chunks_exact_mut(4).zip(incarnations) {
+        bytes.copy_from_slice(&incarnation.to_be_bytes());
     }
 }
 
-pub(crate) fn lives(bytes: &[u8]) -> Lives {
+pub(crate) fn parse_incarnations(bytes: &[u8]) -> Incarnations {
     std::array::from_fn(|node| half(bytes, 4 * node))
 }
 
@@ -347,7 +347,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let lives = [1, 2, 3, 4, 5, 6, 7, 8];
+        let incarnations = [1, 2, 3, 4, 5, 6, 7, 8];
         let request = Request { group: DATA, number: 5 << 32 | 1, connection: 9, psn: 77 };
         let forward = Forward {
             group: 1,
@@ -358,9 +358,9 @@ mod tests {
             arguments: [6, -7, 8, i64::MIN],
         };
         let all = [
-            Datagram::Connect(request, lives),
-            Datagram::Connected(Granted { group: DATA, number: 8, incarnation: 2 }, lives),
-            Datagram::Lives(lives),
+            Datagram::Connect(request, incarnations),
+            Datagram::Connected(Granted { group: DATA, number: 8, incarnation: 2 }, incarnations),
+            Datagram::Incarnations(incarnations),
             Datagram::Forward(forward),
             Datagram::Outdated { incarnation: 7, forked: true },
             Datagram::Ask { incarnation: 3, attempt: 4 },

@@ -78,7 +78,7 @@ impl<W: Witness> Replica<W> {
     fn sources(&self) -> NodeSet {
         let is_source = |peer: &usize| {
             let state = &self.peers[*peer];
-            state.stage == Stage::InStep && state.header.is_some()
+            state.stage == Stage::UpToDate && state.header.is_some()
         };
         self.others().filter(is_source).map(node).collect()
     }
@@ -160,11 +160,11 @@ impl<W: Witness> Replica<W> {
         }
         (self.stream.begun_behind, self.stream.former) = (own, self.join.former);
         for peer in targeted.iter().map(weft_waist::NodeId::index) {
-            self.stream.found_at[peer] = self.lives[peer];
+            self.stream.found_at[peer] = self.incarnations[peer];
         }
         self.restore_outgoing(own[SUMMARIES], io.memory);
         (self.phase, self.state.joining) = (Phase::Full, false);
-        self.groups.iter_mut().for_each(|group| group.stand_aside(false));
+        self.groups.iter_mut().for_each(|group| group.set_ineligible(false));
         self.unpublished = true;
         self.state.moved = true;
         // From now on this node sends its own calls to the peers that lack some of them.
@@ -252,7 +252,7 @@ mod tests {
         (replica.state.joining, replica.state.has_snapshot) = (true, true);
         for peer in replica.others() {
             (replica.peers[peer].stage, replica.peers[peer].header) =
-                (Stage::InStep, Some(Header::default()));
+                (Stage::UpToDate, Some(Header::default()));
         }
         let goes_on = |replica: &mut Replica, index: u64| {
             let entry = Ordered {

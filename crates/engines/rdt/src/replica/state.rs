@@ -9,7 +9,7 @@ use weft_waist::{Caller, Effects};
 
 use super::counters::Counters;
 use super::layout::{COUNT_MAX, Entry, Layout, SUMMARY_BYTES, Summary, put};
-use super::message::{DATA, Lives, Status, arguments, half, put_arguments};
+use super::message::{DATA, Incarnations, Status, arguments, half, put_arguments};
 use super::parameters::{ORDERED_WINDOW, POSTS_MAX, Path, PlantedBug, ReplicaParameters};
 use super::placement::Placement;
 use super::vector::{Requires, Vector};
@@ -194,7 +194,7 @@ pub(crate) struct State<W> {
     /// By origin: the number of summarized calls that the witness was notified of.
     told: [u64; NODES_MAX],
     /// By origin: the latest incarnation of which a call has taken effect.
-    pub written: Lives,
+    pub written: Incarnations,
     /// By origin and slot: the summary that was applied last.
     pub absorbed: Vec<Summary>,
     pub groups: Vec<GroupState>,
@@ -251,7 +251,7 @@ impl<W: Witness> State<W> {
     pub fn vector(&self, method: usize) -> Vector {
         let requires = &self.requires[method];
         let mut vector = Vector::default();
-        let short = |count: u64| u32::try_from(count).expect("a life has fewer than 2^32 calls");
+        let short = |count: u64| u32::try_from(count).expect("an incarnation has fewer than 2^32 calls");
         if requires.summaries {
             vector.summaries = self.summaries.map(short);
         }

@@ -11,7 +11,7 @@ use weft_verbs::CompletionStatus;
 use weft_waist::{Caller, Effects, Io};
 
 use super::layout::{Entry, Header, SUMMARY_BYTES, Summary};
-use super::message::{CALL_ENTRY, CALL_SUMMARY, DATA, Lives, Status};
+use super::message::{CALL_ENTRY, CALL_SUMMARY, DATA, Incarnations, Status};
 use super::parameters::{POSTS_MAX, Path, PlantedBug, ReplicaParameters, Summaries};
 use super::vector::Vector;
 use super::witness::Witness;
@@ -58,7 +58,7 @@ pub(crate) enum Stage {
     /// The connection is established. The peer's header is being read, or is to be read again.
     Greeting,
     /// New calls are sent to the peer as they are made.
-    InStep,
+    UpToDate,
 }
 
 /// What a node knows of a peer.
@@ -94,7 +94,7 @@ pub(crate) struct Stream {
     /// these incarnations; and, by peer, the incarnation in which it was read.
     pub begun_behind: [u64; 2],
     pub former: u32,
-    pub found_at: Lives,
+    pub found_at: Incarnations,
 }
 
 impl Stream {
@@ -147,7 +147,7 @@ impl<W: Witness> Replica<W> {
         let mut has_room = own[kind] - self.stream.committed[kind].min(own[kind]) < ring;
         for peer in self.others() {
             let state = &self.peers[peer];
-            if state.stage != Stage::InStep && !(self.is_alive(peer) && state.acquainted) {
+            if state.stage != Stage::UpToDate && !(self.is_alive(peer) && state.acquainted) {
                 continue;
             }
             let consumed = match kind {
@@ -229,7 +229,7 @@ impl<W: Witness> Replica<W> {
             }
             let has = |peer: &usize| {
                 let header = self.peers[*peer].header;
-                let written_now = self.state.written[origin] == self.lives[origin];
+                let written_now = self.state.written[origin] == self.incarnations[origin];
                 (*peer == origin && written_now)
                     || header.is_some_and(|header| {
                         header.summaries[origin] >= needs[SUMMARIES]
@@ -266,7 +266,7 @@ impl<W: Witness> Replica<W> {
     /// Sends a peer the calls that it lacks.
     pub(super) fn pump(&mut self, peer: usize, io: &mut Io<'_>) {
         // A joining node sends nothing before it knows which calls the peer has.
-        if self.peers[peer].stage != Stage::InStep || self.peers[peer].next == [0; 2] {
+        if self.peers[peer].stage != Stage::UpToDate || self.peers[peer].next == [0; 2] {
             return;
         }
         let me = self.me();

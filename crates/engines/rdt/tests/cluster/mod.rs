@@ -62,7 +62,7 @@ impl History {
             return;
         }
         for lost in list.drain(known..) {
-            assert_ne!(lost.name.1, made.name.1, "{lost:?} is forgotten by its own life");
+            assert_ne!(lost.name.1, made.name.1, "{lost:?} is forgotten by its own incarnation");
             self.lost.insert(lost.name);
         }
         Self::push(list, &mut self.names, made);

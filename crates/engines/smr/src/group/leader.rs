@@ -50,7 +50,7 @@ enum Stage {
     /// The follower's slots are compared with the leader's and corrected.
     Syncing,
     /// The follower is up to date and receives new entries.
-    InStep,
+    UpToDate,
 }
 
 /// What a leader has recorded about a follower.
@@ -88,7 +88,7 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    pub fn head(&mut self, incarnation: u32, applied: u64) {
+    pub fn note_heartbeat(&mut self, incarnation: u32, applied: u64) {
         if self.stage >= Stage::Known && self.incarnation == incarnation {
             self.applied = self.applied.max(applied);
         }
@@ -173,7 +173,7 @@ impl Group {
             // Another leader recycled slots that this one still holds. Before it may state to a follower which
             // entries are in the log, it must recycle them, too. If it lacks some of them, it stops leading.
             if zeroed > self.applied {
-                self.stand_behind(zeroed, ports);
+                self.defer_to_longer_log(zeroed, ports);
             } else {
                 self.zero_own(zeroed, ports);
                 self.campaign(ports);
@@ -299,7 +299,7 @@ impl Group {
             } else {
                 self.counters.synced += 1;
                 let follower = &mut self.followers[peer];
-                (follower.stage, follower.next) = (Stage::InStep, follower.end);
+                (follower.stage, follower.next) = (Stage::UpToDate, follower.end);
                 if !follower.member {
                     let from = self.layout.outbox(peer, layout::MEMBER);
                     put(ports.memory, from, follower.incarnation.into());
@@ -344,7 +344,7 @@ impl Group {
     /// Sends a follower that is up to date the entries that it lacks, or if there are none, the number of decided
     /// entries.
     fn pump(&mut self, peer: usize, ports: &mut Ports<'_>) {
-        if self.followers[peer].stage != Stage::InStep {
+        if self.followers[peer].stage != Stage::UpToDate {
             return;
         }
         let room = 2 * self.parameters.window as usize + 8;
@@ -409,7 +409,7 @@ impl Group {
             // A polling follower may find and apply more entries than its lines stated as decided. These must
             // still be compared.
             let compared = match stage {
-                Stage::InStep => u64::MAX,
+                Stage::UpToDate => u64::MAX,
                 Stage::Syncing => cursor,
                 _ => decided,
             };
@@ -512,9 +512,9 @@ impl Group {
     }
 
     /// Handles the successful completion of a work request.
-    pub(crate) fn carried_out(&mut self, peer: usize, what: PostKind, ports: &mut Ports<'_>) {
+    pub(crate) fn completed(&mut self, peer: usize, what: PostKind, ports: &mut Ports<'_>) {
         match what {
-            PostKind::Lines => self.know(peer, ports),
+            PostKind::Lines => self.lines_arrived(peer, ports),
             PostKind::Slots => self.followers[peer].reading = false,
             PostKind::Collect => {
                 self.followers[peer].reading = false;
@@ -539,7 +539,7 @@ impl Group {
         }
         match self.followers[peer].stage {
             Stage::Syncing => self.sync(peer, ports),
-            Stage::InStep => self.pump(peer, ports),
+            Stage::UpToDate => self.pump(peer, ports),
             _ => {}
         }
     }

@@ -25,7 +25,9 @@ impl<W: Witness> Replica<W> {
         now: Instant,
         io: &mut Io<'_>,
     ) {
-        if self.phase != Phase::Full || incarnation != self.lives[from] || incarnation != self.peer_life(from)
+        if self.phase != Phase::Full
+            || incarnation != self.incarnations[from]
+            || incarnation != self.peer_incarnation(from)
         {
             return;
         }
@@ -49,7 +51,7 @@ impl<W: Witness> Replica<W> {
         self.send(from, &Datagram::Ready { attempt, bytes: bytes as u64 }, io.effects);
     }
 
-    fn peer_life(&self, peer: usize) -> u32 {
+    fn peer_incarnation(&self, peer: usize) -> u32 {
         self.fenced[peer]
     }
 
@@ -213,7 +215,7 @@ impl<W: Witness> Replica<W> {
     pub(in crate::replica) fn begin_to_lag(&mut self) {
         self.phase = Phase::Lagging;
         (self.state.joining, self.state.has_snapshot) = (true, false);
-        self.groups.iter_mut().for_each(|group| group.stand_aside(true));
+        self.groups.iter_mut().for_each(|group| group.set_ineligible(true));
         let misses = self.join.misses;
         self.join.begin_again();
         self.join.misses = misses;
@@ -261,7 +263,7 @@ impl<W: Witness> Replica<W> {
     pub(super) fn catch_up_ends(&mut self) {
         self.phase = Phase::Full;
         (self.state.joining, self.state.moved) = (false, true);
-        self.groups.iter_mut().for_each(|group| group.stand_aside(false));
+        self.groups.iter_mut().for_each(|group| group.set_ineligible(false));
         self.state.groups.iter_mut().for_each(|group| group.blocked = true);
         self.join.told_by = NodeSet::EMPTY;
         self.join.begin_again();

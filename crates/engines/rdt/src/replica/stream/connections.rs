@@ -10,7 +10,7 @@ use weft_waist::{Effects, Io, Memory, NodeSet};
 use super::super::parameters::POSTS_MAX;
 use super::{ENTRIES, Posted, Stage};
 use crate::replica::layout::{HEADER_BYTES, Header};
-use crate::replica::message::{DATA, Datagram, Lives};
+use crate::replica::message::{DATA, Datagram, Incarnations};
 use crate::replica::{Replica, Witness, node};
 
 const READ: AccessFlags = AccessFlags::REMOTE_READ;
@@ -28,7 +28,7 @@ impl<W: Witness> Replica<W> {
         self.down(peer);
         let wiring = self.wirings[peer].as_ref().expect("a configured replica is wired");
         let request = self.links[peer].ask(now, DATA, wiring, io.effects);
-        self.send(peer, &Datagram::Connect(request, self.lives), io.effects);
+        self.send(peer, &Datagram::Connect(request, self.incarnations), io.effects);
     }
 
     pub(super) fn down(&mut self, peer: usize) {
@@ -61,12 +61,12 @@ impl<W: Witness> Replica<W> {
         &mut self,
         from: usize,
         request: &Request,
-        lives: &Lives,
+        incarnations: &Incarnations,
         now: Instant,
         io: &mut Io<'_>,
     ) {
         let incarnation = (request.number >> 32) as u32;
-        if incarnation != lives[from] {
+        if incarnation != incarnations[from] {
             self.state.counters.malformed += 1;
             return;
         }
@@ -74,12 +74,12 @@ impl<W: Witness> Replica<W> {
             return;
         }
         self.peers[from].seen = request.number;
-        self.learn(lives, now, io);
-        if incarnation < self.lives[from] {
+        self.note_incarnations(incarnations, now, io);
+        if incarnation < self.incarnations[from] {
             return;
         }
-        if self.lives.iter().zip(lives).any(|(mine, theirs)| mine > theirs) {
-            self.send(from, &Datagram::Lives(self.lives), io.effects);
+        if self.incarnations.iter().zip(incarnations).any(|(mine, theirs)| mine > theirs) {
+            self.send(from, &Datagram::Incarnations(self.incarnations), io.effects);
             return;
         }
         if !self.is_member() {
@@ -93,18 +93,18 @@ impl<W: Witness> Replica<W> {
         io.effects.access(respond, READ_AND_WRITE);
         self.peers[from].granted = true;
         let granted = Granted { group: DATA, number: request.number, incarnation: self.state.incarnation };
-        self.send(from, &Datagram::Connected(granted, self.lives), io.effects);
+        self.send(from, &Datagram::Connected(granted, self.incarnations), io.effects);
     }
 
     pub(in crate::replica) fn granted(
         &mut self,
         from: usize,
         granted: &Granted,
-        lives: &Lives,
+        incarnations: &Incarnations,
         now: Instant,
         io: &mut Io<'_>,
     ) {
-        if self.learn(lives, now, io) || granted.incarnation != self.lives[from] {
+        if self.note_incarnations(incarnations, now, io) || granted.incarnation != self.incarnations[from] {
             return;
         }
         if self.links[from].granted(granted.number) {
@@ -127,7 +127,7 @@ impl<W: Witness> Replica<W> {
 
     pub(in crate::replica) fn read_header(&mut self, peer: usize, effects: &mut Effects) {
         let state = &mut self.peers[peer];
-        if state.stage == Stage::InStep && !state.reading && self.links[peer].outstanding() < POSTS_MAX {
+        if state.stage == Stage::UpToDate && !state.reading && self.links[peer].outstanding() < POSTS_MAX {
             state.reading = true;
             self.post_header(peer, Posted::Header, effects);
         }
@@ -141,18 +141,23 @@ impl<W: Witness> Replica<W> {
 
     /// Notes newer incarnations, and returns whether there are any. If so, all write permissions are revoked,
     /// and are granted again only to peers that know of these incarnations too.
-    pub(in crate::replica) fn learn(&mut self, lives: &Lives, now: Instant, io: &mut Io<'_>) -> bool {
+    pub(in crate::replica) fn note_incarnations(
+        &mut self,
+        incarnations: &Incarnations,
+        now: Instant,
+        io: &mut Io<'_>,
+    ) -> bool {
         let me = self.me();
-        if lives[me] > self.lives[me] {
+        if incarnations[me] > self.incarnations[me] {
             // The host has started a later incarnation of this node elsewhere.
             self.state.is_forked = true;
             return true;
         }
         let mut is_news = false;
         for peer in self.others() {
-            if lives[peer] > self.lives[peer] {
+            if incarnations[peer] > self.incarnations[peer] {
                 is_news = true;
-                self.lives[peer] = lives[peer];
+                self.incarnations[peer] = incarnations[peer];
                 self.peers[peer].acked = [0; 2];
                 self.peers[peer].acquainted = false;
             }
@@ -175,7 +180,7 @@ impl<W: Witness> Replica<W> {
     /// that know of them can write to this node. So in a later event, all older writes are in memory. They
     /// are applied, or at least counted, before a new incarnation may rely on this node's header.
     pub(in crate::replica) fn look_behind_fence(&mut self, io: &mut Io<'_>) {
-        if self.fenced == self.lives {
+        if self.fenced == self.incarnations {
             return;
         }
         self.scan(io);
@@ -184,7 +189,7 @@ impl<W: Witness> Replica<W> {
             self.received[origin] = self.first_missing(origin, io.memory) - 1;
         }
         self.received[self.me()] = self.state.entries[self.me()];
-        self.fenced = self.lives;
+        self.fenced = self.incarnations;
         self.unpublished = true;
     }
 
@@ -198,12 +203,14 @@ impl<W: Witness> Replica<W> {
             self.peers[peer].header = None;
             return None;
         }
-        if self.learn(&header.lives, now, io) {
+        if self.note_incarnations(&header.incarnations, now, io) {
             return None;
         }
         // A peer that does not know of an incarnation yet may still count calls that this incarnation has
         // lost.
-        let is_current = header.lives == self.lives && header.incarnation == self.lives[peer] && header.full;
+        let is_current = header.incarnations == self.incarnations
+            && header.incarnation == self.incarnations[peer]
+            && header.full;
         if !is_current {
             self.peers[peer].header = None;
             return None;
@@ -216,7 +223,7 @@ impl<W: Witness> Replica<W> {
     pub(super) fn greeted(&mut self, peer: usize, now: Instant, io: &mut Io<'_>) {
         let Some(header) = self.header_came(peer, now, io) else { return };
         if !self.is_member() {
-            self.peers[peer].stage = Stage::InStep;
+            self.peers[peer].stage = Stage::UpToDate;
             return;
         }
         let me = self.me();
@@ -236,12 +243,12 @@ impl<W: Witness> Replica<W> {
             self.state.counters.outdated_peers += 1;
             // From now on its lack of room counts; otherwise it could never come into step.
             self.peers[peer].acquainted = true;
-            let incarnation = self.lives[peer];
+            let incarnation = self.incarnations[peer];
             self.send(peer, &Datagram::Outdated { incarnation, forked: lost }, io.effects);
             return;
         }
         let state = &mut self.peers[peer];
-        (state.stage, state.acquainted) = (Stage::InStep, true);
+        (state.stage, state.acquainted) = (Stage::UpToDate, true);
         state.next = has.map(|has| has + 1);
         for (acked, has) in state.acked.iter_mut().zip(has) {
             *acked = has.max(*acked);

@@ -38,7 +38,7 @@ impl Group {
     }
 
     /// Handles the arrival of a follower's lines.
-    pub(super) fn know(&mut self, peer: usize, ports: &mut Ports<'_>) {
+    pub(super) fn lines_arrived(&mut self, peer: usize, ports: &mut Ports<'_>) {
         let at = self.layout.inbox_lines(peer);
         let lines = &ports.memory.image()[at..at + layout::LINES];
         let word = |field| crate::slot::word(lines, field);
@@ -63,7 +63,7 @@ impl Group {
             gap,
             ..self.followers[peer]
         };
-        self.heard_of(peer, incarnation, ports);
+        self.note_incarnation(peer, incarnation, ports);
         match self.role {
             Role::Requesting => self.consider(ports),
             Role::Leading => self.settle(ports),
@@ -86,7 +86,7 @@ impl Group {
         let members = || confirmed.iter().map(|peer| &self.followers[peer.index()]);
         let zeroed = members().map(|member| member.zeroed.below).max().unwrap_or(0).max(self.zeroed(ports));
         if zeroed > self.applied {
-            self.stand_behind(zeroed, ports);
+            self.defer_to_longer_log(zeroed, ports);
             return;
         }
         let own = self.layout.get(ports.memory, layout::PROPOSAL).min(NUMBER_MAX).max(self.proposal);
@@ -109,7 +109,7 @@ impl Group {
 
     /// Gives way: this replica lacks entries before `behind` that are no longer in any log. A replica that has
     /// applied them must lead.
-    pub(super) fn stand_behind(&mut self, behind: u64, ports: &mut Ports<'_>) {
+    pub(super) fn defer_to_longer_log(&mut self, behind: u64, ports: &mut Ports<'_>) {
         self.behind = behind;
         self.counters.behind += 1;
         self.elect(ports);
@@ -208,7 +208,7 @@ impl Group {
                 || best.is_some()
                     && self.remembers(index, ports) + remember().count() >= self.parameters.majority();
             if index < self.first && !is_known {
-                self.stand_behind(index + 1, ports);
+                self.defer_to_longer_log(index + 1, ports);
                 return;
             }
             let Some((_, holder)) = best else {
