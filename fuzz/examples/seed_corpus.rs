@@ -152,19 +152,19 @@ impl Seeds {
         for (place, (first, length)) in of_hosts.enumerate().chain(of_cards.enumerate()) {
             self.add("txn-message", &[&[first + place as u8][..], &vec![0; length]].concat());
         }
-        let (client, life, sequence) = (1, 2, 3);
+        let (client, session, sequence) = (1, 2, 3);
         let mut accesses = Accesses::default();
         accesses.add(Key::new(1, 7), Mode::Update).expect("the first key");
         let request = Request { procedure: ProcedureId(1), input: vec![0, 9], accesses };
         let id = TransactionId::new(node, Epoch(2), 5);
         for message in [
             ClientMessage::Hello { client },
-            ClientMessage::Welcome { client, life },
-            ClientMessage::Call { client, life, sequence, request },
-            ClientMessage::Answered { client, life, sequence, answer: Answer::Refused },
+            ClientMessage::Welcome { client, session },
+            ClientMessage::Call { client, session, sequence, request },
+            ClientMessage::Answered { client, session, sequence, answer: Answer::Refused },
             ClientMessage::Answered {
                 client,
-                life,
+                session,
                 sequence,
                 answer: Answer::Ended(id, txn::Outcome::Conflict),
             },

@@ -3,13 +3,13 @@
 use weft_rdt::client::{Client as ObjectClient, Invocation, sessions};
 use weft_rdt::types;
 use weft_rounds::client::{Client as RoundsClient, Task as RoundsTask};
-use weft_rounds::{Front, FrontParameters};
+use weft_rounds::{ClientServer, ClientServerParameters};
 use weft_session::{ClientParameters, Message};
 use weft_smr::client::{Client as LogClient, Task as LogTask};
 use weft_time::Instant;
 
 const CLIENT: u64 = 1;
-const LIFE: u64 = 2;
+const SESSION: u64 = 2;
 
 /// Parses a message and encodes it again. Clients and nodes with open sessions process it and must not panic.
 pub fn session(data: &[u8]) {
@@ -22,22 +22,28 @@ pub fn session(data: &[u8]) {
     let now = Instant::ZERO;
     let (mut hello, mut welcome) = (Vec::new(), Vec::new());
     let greets = Message::Hello { client: CLIENT }.encode(&mut hello) as u8;
-    let welcomes = Message::Welcome { client: CLIENT, life: LIFE }.encode(&mut welcome) as u8;
+    let welcomes = Message::Welcome { client: CLIENT, session: SESSION }.encode(&mut welcome) as u8;
     let parameters = ClientParameters::new(CLIENT, 3);
 
-    let mut node = sessions::<u8>(LIFE, 2);
+    let mut node = sessions::<u8>(SESSION, 2);
     let _ = node.receive(now, 0, (greets, &hello), true);
     if let Ok(Some(begin)) = node.receive(now, 0, (kind, bytes), true) {
         node.finish(begin.token, Some(begin.body));
     }
-    let front =
-        FrontParameters { life: LIFE, clients: 2, value_bytes: 16, kept: 2, answer_bytes: 256, founds: true };
-    let mut front = Front::<u8>::new(front);
-    let _ = front.decided(bytes);
-    let _ = front.receive(now, 0, (greets, &hello), true);
-    let _ = front.receive(now, 0, (kind, bytes), true);
+    let clients = ClientServerParameters {
+        first_session: SESSION,
+        clients: 2,
+        value_bytes: 16,
+        kept: 2,
+        answer_bytes: 256,
+        founds: true,
+    };
+    let mut clients = ClientServer::<u8>::new(clients);
+    let _ = clients.decided(bytes);
+    let _ = clients.receive(now, 0, (greets, &hello), true);
+    let _ = clients.receive(now, 0, (kind, bytes), true);
     let mut out = Vec::new();
-    while node.poll_transmit(&mut out).is_some() || front.poll_transmit(&mut out).is_some() {}
+    while node.poll_transmit(&mut out).is_some() || clients.poll_transmit(&mut out).is_some() {}
 
     let account = types::by_name("account").expect("it is shipped");
     let invocation = Invocation::new(&account, "balance", &[]).expect("it has a balance");

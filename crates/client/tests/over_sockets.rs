@@ -14,7 +14,7 @@ use weft_rdt::client::{FIRST_KIND, SessionBody, Sessions, TOKENS, sessions};
 use weft_rdt::replica::{Replica, ReplicaParameters};
 use weft_rdt::{Bounds, Type};
 use weft_rounds::message::Call;
-use weft_rounds::{Ckc, Front, FrontParameters, Parameters, Rounds};
+use weft_rounds::{Ckc, ClientServer, ClientServerParameters, Parameters, Rounds};
 use weft_smr::log::{Log, LogParameters};
 use weft_time::{Duration, Instant};
 use weft_waist::{
@@ -86,7 +86,7 @@ struct Node {
     object: TestEngine<Replica>,
     object_sessions: Sessions<SocketAddrV4>,
     rounds: TestEngine<Rounds<Ckc>>,
-    front: Front<SocketAddrV4>,
+    server: ClientServer<SocketAddrV4>,
     egress: Egress,
     /// Numbers of datagrams received and sent: some of them are lost, others duplicated.
     arrived: u64,
@@ -108,8 +108,8 @@ impl Node {
         object.poll = Duration::from_ms(2);
         let parameters =
             Parameters { value_bytes: 64, period: Duration::from_ms(1), ..Parameters::default() };
-        let front = FrontParameters {
-            life: 1,
+        let server = ClientServerParameters {
+            first_session: 1,
             clients: 8,
             value_bytes: 64,
             kept: 64,
@@ -124,7 +124,7 @@ impl Node {
             object: TestEngine::new(Replica::new(object.clone()), object.memory_bytes()),
             object_sessions: sessions(1, 8),
             rounds,
-            front: Front::new(front),
+            server: ClientServer::new(server),
             egress: Egress::new(1_408),
             arrived: 0,
             left: 0,
@@ -148,8 +148,8 @@ impl Node {
     fn rounds_replied(&mut self, replies: Vec<Reply>) {
         for (to, kind, bytes) in replies {
             match to {
-                Caller::Host(token) if token & TOKENS != 0 => self.front.replied(token, kind, &bytes),
-                _ if kind == Call::Decided as u8 => self.front.decided(&bytes).unwrap(),
+                Caller::Host(token) if token & TOKENS != 0 => self.server.replied(token, kind, &bytes),
+                _ if kind == Call::Decided as u8 => self.server.decided(&bytes).unwrap(),
                 _ => {}
             }
         }
@@ -172,7 +172,7 @@ impl Node {
                     }
                 }
                 ROUNDS if kind >= FIRST_KIND => {
-                    let begin = self.front.receive(now, from, (kind, payload), true).unwrap();
+                    let begin = self.server.receive(now, from, (kind, payload), true).unwrap();
                     if let Some(begin) = begin {
                         let (kind, bytes) = (begin.body.kind, begin.body.bytes);
                         let replies = self.rounds.call(now, Caller::Host(begin.token), kind, bytes);
@@ -213,7 +213,7 @@ impl Endpoint for Node {
             assert!(self.egress.push(to, OBJECT, kind, &bytes));
             bytes.clear();
         }
-        while let Some((to, kind)) = self.front.poll_transmit(&mut bytes) {
+        while let Some((to, kind)) = self.server.poll_transmit(&mut bytes) {
             assert!(self.egress.push(to, ROUNDS, kind, &bytes));
             bytes.clear();
         }

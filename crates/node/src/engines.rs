@@ -7,7 +7,7 @@ use weft_kv::{Kv, Role};
 use weft_lock::Lock;
 use weft_nic::{Card, CardConfig};
 use weft_rdt::replica::{Replica, ReplicaParameters};
-use weft_rounds::{Ckc, FrontParameters, Rounds};
+use weft_rounds::{Ckc, ClientServerParameters, Rounds};
 use weft_smr::log::{Log, LogParameters};
 use weft_time::Instant;
 use weft_txn::Transactions;
@@ -333,8 +333,8 @@ pub fn assemble(
                 (NodeEngine::Object(Replica::new(parameters)), memory, NodeHalf::None(NoHalf))
             }
             EngineChoice::Rounds(parameters) => {
-                let front = FrontParameters {
-                    life: incarnation.get(),
+                let clients = ClientServerParameters {
+                    first_session: incarnation.get(),
                     clients: SESSIONS,
                     value_bytes: parameters.value_bytes,
                     kept: DECISIONS_KEPT,
@@ -342,7 +342,7 @@ pub fn assemble(
                     founds: false,
                 };
                 let engine = NodeEngine::Rounds(Rounds::new(parameters));
-                (engine, Memory::new(0), NodeHalf::Rounds(RoundsHalf::new(front, RoundsPauses::default())))
+                (engine, Memory::new(0), NodeHalf::Rounds(RoundsHalf::new(clients, RoundsPauses::default())))
             }
             EngineChoice::Lock(parameters) => {
                 let half = SessionHalf::new(incarnation, weft_lock::CLIENT_CALLS);

@@ -8,7 +8,7 @@
 use std::net::SocketAddrV4;
 
 use weft_rounds::message::Call;
-use weft_rounds::{Front, FrontParameters};
+use weft_rounds::{ClientServer, ClientServerParameters};
 use weft_session::TOKENS;
 use weft_time::{Duration, Instant};
 use weft_waist::{Configuration, EngineState, EngineStatus, Epoch, NodeSet, View};
@@ -41,11 +41,11 @@ enum Step {
 /// The host half of the rounds engine.
 #[derive(Debug)]
 pub struct RoundsHalf {
-    /// Parameters of the clients' front. `founds` is set when the first view arrives.
-    parameters: FrontParameters,
+    /// Parameters of the server of clients. `founds` is set when the first view arrives.
+    parameters: ClientServerParameters,
     pauses: RoundsPauses,
-    /// The clients' front; `None` until the engine has received a view.
-    front: Option<Front<SocketAddrV4>>,
+    /// The server of clients; `None` until the engine has received a view.
+    clients: Option<ClientServer<SocketAddrV4>>,
     payload: Vec<u8>,
     /// The newest view of the membership service.
     configuration: Option<Configuration>,
@@ -57,11 +57,11 @@ pub struct RoundsHalf {
 
 impl RoundsHalf {
     /// A half that serves its clients with these parameters.
-    pub const fn new(parameters: FrontParameters, pauses: RoundsPauses) -> Self {
+    pub const fn new(parameters: ClientServerParameters, pauses: RoundsPauses) -> Self {
         Self {
             parameters,
             pauses,
-            front: None,
+            clients: None,
             payload: Vec::new(),
             configuration: None,
             epoch: Epoch(0),
@@ -100,7 +100,7 @@ impl HostHalf for RoundsHalf {
         }
         let Configuration { node, view, .. } = *configuration;
         let founds = view.epoch == Epoch(1) && view.full.contains(node);
-        self.front = Some(Front::new(FrontParameters { founds, ..self.parameters }));
+        self.clients = Some(ClientServer::new(ClientServerParameters { founds, ..self.parameters }));
         io.call(NO_TOKEN, Call::Subscribe as u8, &[]);
         if founds {
             self.tell(view, io);
@@ -126,19 +126,19 @@ impl HostHalf for RoundsHalf {
         serves: bool,
         io: &mut HostIo<'_>,
     ) {
-        let Some(front) = &mut self.front else { return };
+        let Some(clients) = &mut self.clients else { return };
         // Malformed requests are ignored.
-        if let Ok(Some(begin)) = front.receive(now, from, message, serves) {
+        if let Ok(Some(begin)) = clients.receive(now, from, message, serves) {
             io.call(begin.token, begin.body.kind, begin.body.bytes);
         }
     }
 
     fn replied(&mut self, _: Instant, token: u32, (kind, payload): (u8, &[u8]), _: &mut HostIo<'_>) {
-        let Some(front) = &mut self.front else { return };
+        let Some(clients) = &mut self.clients else { return };
         if token & TOKENS != 0 {
-            front.replied(token, kind, payload);
+            clients.replied(token, kind, payload);
         } else if kind == Call::Decided as u8 {
-            front.decided(payload).expect("the engine speaks as its host half does");
+            clients.decided(payload).expect("the engine speaks as its host half does");
         }
     }
 
@@ -156,7 +156,7 @@ impl HostHalf for RoundsHalf {
             Some(Step::Start) => io.call(NO_TOKEN, Call::Start as u8, &[]),
             Some(Step::Return) => self.join(io),
         }
-        let Some(front) = &mut self.front else { return };
-        io.respond_all(&mut self.payload, |payload| front.poll_transmit(payload));
+        let Some(clients) = &mut self.clients else { return };
+        io.respond_all(&mut self.payload, |payload| clients.poll_transmit(payload));
     }
 }

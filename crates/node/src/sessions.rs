@@ -65,7 +65,7 @@ impl HostHalf for SessionHalf {
     }
 
     fn start_over(&mut self, _: Instant, incarnation: Incarnation, _: &mut HostIo<'_>) {
-        let life = self.sessions.next_life().max(incarnation.get());
-        self.sessions = Sessions::new(life, SESSIONS, self.admitted);
+        let first = self.sessions.next_session().max(incarnation.get());
+        self.sessions = Sessions::new(first, SESSIONS, self.admitted);
     }
 }

@@ -6,7 +6,7 @@ use weft_node::{
     CardPort, HostHalf, HostIo, Ledger, RoundsHalf, RoundsPauses, SessionHalf, TransactionHalf,
     TransactionSizes, found,
 };
-use weft_rounds::FrontParameters;
+use weft_rounds::ClientServerParameters;
 use weft_rounds::client::{Client, Outcome, Task};
 use weft_rounds::message::{Call, Proposal, Value};
 use weft_session::ClientParameters;
@@ -66,15 +66,15 @@ struct Rounds {
 
 impl Rounds {
     fn new() -> Self {
-        let front = FrontParameters {
-            life: 1,
+        let parameters = ClientServerParameters {
+            first_session: 1,
             clients: 4,
             value_bytes: 64,
             kept: 16,
             answer_bytes: 256,
             founds: false,
         };
-        Self { half: RoundsHalf::new(front, PAUSES), card: Card::default() }
+        Self { half: RoundsHalf::new(parameters, PAUSES), card: Card::default() }
     }
 
     fn configure(&mut self, now: Instant, configuration: &Configuration) {

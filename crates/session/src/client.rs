@@ -82,7 +82,7 @@ enum Stage {
     /// Number of Hello messages sent to the node.
     Greeting(u32),
     /// The call was sent to the node.
-    Called { life: u64, sequence: u64 },
+    Called { session: u64, sequence: u64 },
     /// The client waits before it tries again.
     Pausing,
 }
@@ -112,7 +112,7 @@ struct Open {
 #[derive(Clone, Copy, Debug, Default)]
 struct Node {
     /// The session's number at the node, from its Welcome message.
-    life: Option<u64>,
+    session: Option<u64>,
     /// The highest session number that the node has sent: a message with a lower one arrives late.
     latest: u64,
     /// The last sequence number used at the node.
@@ -224,18 +224,18 @@ impl Client {
         let (node, open) = (&mut self.nodes[at], &mut self.open[index]);
         if now.saturating_since(node.received) >= IDLE / 2 {
             // The node may have dropped this client's session.
-            node.life = None;
+            node.session = None;
         }
         open.repeated = 0;
-        open.stage = match node.life {
+        open.stage = match node.session {
             Some(_) if is_taken => {
                 open.at = now + self.parameters.pause;
                 open.stage = Stage::Pausing;
                 return;
             }
-            Some(life) => {
+            Some(session) => {
                 node.sequence = next;
-                Stage::Called { life, sequence: next }
+                Stage::Called { session, sequence: next }
             }
             None => Stage::Greeting(1),
         };
@@ -271,14 +271,14 @@ impl Client {
     ) -> Result<Option<Completion<'a>>, Malformed> {
         match Message::parse(kind, payload)? {
             Message::Hello { .. } | Message::Call { .. } => Err(Malformed::Kind(kind)),
-            Message::Welcome { client, life } => {
+            Message::Welcome { client, session } => {
                 if client == self.parameters.identity {
-                    self.welcomed(now, node, life);
+                    self.welcomed(now, node, session);
                 }
                 Ok(None)
             }
-            Message::Answered { client, life, sequence, status, body } => {
-                let called = Stage::Called { life, sequence };
+            Message::Answered { client, session, sequence, status, body } => {
+                let called = Stage::Called { session, sequence };
                 let is_it = |open: &Open| open.node == node && open.stage == called;
                 let Some(index) = self.open.iter().position(is_it) else { return Ok(None) };
                 if client != self.parameters.identity {
@@ -289,7 +289,7 @@ impl Client {
                     Status::Answer => judge(body),
                     Status::NotBegun => Verdict::Elsewhere,
                     Status::Unknown => {
-                        self.nodes[node].life = None;
+                        self.nodes[node].session = None;
                         if self.open[index].repeatable {
                             self.leave(now, index, false);
                             return Ok(None);
@@ -306,11 +306,11 @@ impl Client {
         }
     }
 
-    fn welcomed(&mut self, now: Instant, node: usize, life: u64) {
+    fn welcomed(&mut self, now: Instant, node: usize, session: u64) {
         let greeting = |open: &Open| open.node == node && matches!(open.stage, Stage::Greeting(_));
-        let Some(known) = self.nodes.get_mut(node).filter(|known| life >= known.latest) else { return };
+        let Some(known) = self.nodes.get_mut(node).filter(|known| session >= known.latest) else { return };
         if self.open.iter().any(greeting) {
-            (known.life, known.latest, known.received) = (Some(life), life, now);
+            (known.session, known.latest, known.received) = (Some(session), session, now);
             for index in 0..self.open.len() {
                 if greeting(&self.open[index]) {
                     self.ask(now, index);
@@ -369,9 +369,9 @@ impl Client {
         open.due = false;
         let node = open.node;
         let message = match open.stage {
-            Stage::Called { life, sequence } => {
+            Stage::Called { session, sequence } => {
                 let body = Body { kind: open.kind, bytes: &open.bytes };
-                Message::Call { client, life, sequence, body }
+                Message::Call { client, session, sequence, body }
             }
             Stage::Greeting(_) | Stage::Pausing => Message::Hello { client },
         };
@@ -407,9 +407,9 @@ mod tests {
         while let Some((node, kind)) = client.poll_transmit(&mut bytes) {
             all.push(match Message::parse(kind, &bytes).unwrap() {
                 Message::Hello { client: 9 } => (node, None),
-                Message::Call { client: 9, life, sequence, body } => {
+                Message::Call { client: 9, session, sequence, body } => {
                     assert_eq!(body, ASK);
-                    (node, Some((life, sequence)))
+                    (node, Some((session, sequence)))
                 }
                 other => panic!("{other:?}"),
             });
@@ -430,12 +430,12 @@ mod tests {
         Some((completion.call.0, completion.ended == Ended::Unknown))
     }
 
-    fn welcome(life: u64) -> Message<'static> {
-        Message::Welcome { client: 9, life }
+    fn welcome(session: u64) -> Message<'static> {
+        Message::Welcome { client: 9, session }
     }
 
-    fn answered(life: u64, sequence: u64, status: Status, bytes: &'static [u8]) -> Message<'static> {
-        Message::Answered { client: 9, life, sequence, status, body: Body { kind: 40, bytes } }
+    fn answered(session: u64, sequence: u64, status: Status, bytes: &'static [u8]) -> Message<'static> {
+        Message::Answered { client: 9, session, sequence, status, body: Body { kind: 40, bytes } }
     }
 
     #[test]
@@ -457,8 +457,8 @@ mod tests {
         ] {
             assert_eq!(receives(&mut client, 900, node, other), None);
         }
-        let Message::Answered { life, sequence, status, body, .. } = answer else { unreachable!() };
-        let others = Message::Answered { client: 8, life, sequence, status, body };
+        let Message::Answered { session, sequence, status, body, .. } = answer else { unreachable!() };
+        let others = Message::Answered { client: 8, session, sequence, status, body };
         assert_eq!(receives(&mut client, 900, 0, others), None, "another client's");
         assert_eq!(receives(&mut client, 900, 0, answer), Some((1, false)));
         assert_eq!(receives(&mut client, 901, 0, answer), None);
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn one_greeting_serves_all_calls_and_an_old_life_none() {
+    fn one_greeting_serves_all_calls_and_an_old_session_none() {
         let mut client = client();
         for _ in 1..WINDOW {
             client.start(at(0), Some(0), ASK).unwrap();
@@ -516,7 +516,7 @@ mod tests {
         }
         client.start(at(3), None, ASK).unwrap();
         receives(&mut client, 4, 0, welcome(4));
-        assert_eq!(says(&mut client), [(0, None)], "a former life's greeting comes late");
+        assert_eq!(says(&mut client), [(0, None)], "a former session's greeting comes late");
         receives(&mut client, 4, 0, welcome(6));
         assert_eq!(says(&mut client), [(0, Some((6, 17)))]);
     }

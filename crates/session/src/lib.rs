@@ -10,13 +10,13 @@
 //! The content of calls and answers is up to the engine. Both halves are pure: the caller passes in the time and
 //! the messages, and they return the messages to send.
 //!
-//! **The protocol.** A client sends Hello to a node, and the node's Welcome has the number of the session: it is
-//! called *life* in the code, and no other session of the node, before or after a restart, has the same. A call
-//! contains that number and the next sequence number of this client at this node. If the session is the current
-//! one and the sequence number is new, the node begins the call. If the sequence number is not new, the node
-//! repeats the answer, or sends nothing while there is none. A node that was restarted has lost its sessions. It
-//! answers a call with a former session's number as *unknown*, because the call may have begun in that session. A
-//! node that does not take part in the cluster answers *not begun*, and never begins that call later. So:
+//! **The protocol.** A client sends Hello to a node, and the node's Welcome has the number of the session: no other
+//! session of the node, before or after a restart, has the same. A call contains that number and the next sequence
+//! number of this client at this node. If the session is the current one and the sequence number is new, the node
+//! begins the call. If the sequence number is not new, the node repeats the answer, or sends nothing while there is
+//! none. A node that was restarted has lost its sessions. It answers a call with a former session's number as
+//! *unknown*, because the call may have begun in that session. A node that does not take part in the cluster answers
+//! *not begun*, and never begins that call later. So:
 //!
 //! | outcome of a call | executions |
 //! |---|---|

@@ -7,7 +7,7 @@
 //! Answered  client(8) session(8) sequence(8)  kind(1) status(1) zero(6)  the engine's answer
 //! ```
 //!
-//! `session` is the number of the session, called *life* in the code.
+//! `session` is the number of the session.
 //!
 //! Integers are big-endian. The engine defines the kinds in a Call and an Answered, and the content that follows.
 
@@ -63,9 +63,9 @@ impl Body<'_> {
 #[allow(missing_docs, reason = "the table above says what the fields are")]
 pub enum Message<'a> {
     Hello { client: u64 },
-    Welcome { client: u64, life: u64 },
-    Call { client: u64, life: u64, sequence: u64, body: Body<'a> },
-    Answered { client: u64, life: u64, sequence: u64, status: Status, body: Body<'a> },
+    Welcome { client: u64, session: u64 },
+    Call { client: u64, session: u64, sequence: u64, body: Body<'a> },
+    Answered { client: u64, session: u64, sequence: u64, status: Status, body: Body<'a> },
 }
 
 /// Why bytes are no valid message.
@@ -119,21 +119,21 @@ impl<'a> Message<'a> {
         }
         if kind == Kind::Welcome as u8 {
             exactly(16)?;
-            return Ok(Self::Welcome { client: word(bytes, 0), life: word(bytes, 8) });
+            return Ok(Self::Welcome { client: word(bytes, 0), session: word(bytes, 8) });
         }
         if kind != Kind::Call as u8 && kind != Kind::Answered as u8 {
             return Err(Malformed::Kind(kind));
         }
         at_least_head()?;
-        let (client, life, sequence) = (word(bytes, 0), word(bytes, 8), word(bytes, 16));
+        let (client, session, sequence) = (word(bytes, 0), word(bytes, 8), word(bytes, 16));
         let body = Body { kind: bytes[24], bytes: &bytes[HEAD..] };
         if kind == Kind::Call as u8 {
-            return Ok(Self::Call { client, life, sequence, body });
+            return Ok(Self::Call { client, session, sequence, body });
         }
         let known = [Status::Answer, Status::NotBegun, Status::Unknown];
         let status = known.into_iter().find(|status| *status as u8 == bytes[25]);
         let status = status.ok_or(Malformed::Status(bytes[25]))?;
-        Ok(Self::Answered { client, life, sequence, status, body })
+        Ok(Self::Answered { client, session, sequence, status, body })
     }
 
     /// Appends the encoded content to `out`, and returns the kind.
@@ -146,16 +146,16 @@ impl<'a> Message<'a> {
                 words(&[client]);
                 return Kind::Hello;
             }
-            Self::Welcome { client, life } => {
-                words(&[client, life]);
+            Self::Welcome { client, session } => {
+                words(&[client, session]);
                 return Kind::Welcome;
             }
-            Self::Call { client, life, sequence, body } => {
-                words(&[client, life, sequence]);
+            Self::Call { client, session, sequence, body } => {
+                words(&[client, session, sequence]);
                 (Kind::Call, 0, body)
             }
-            Self::Answered { client, life, sequence, status, body } => {
-                words(&[client, life, sequence]);
+            Self::Answered { client, session, sequence, status, body } => {
+                words(&[client, session, sequence]);
                 (Kind::Answered, status as u8, body)
             }
         };
@@ -173,13 +173,13 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let (client, life, sequence) = (1, 2, 3);
+        let (client, session, sequence) = (1, 2, 3);
         let body = Body { kind: 40, bytes: b"content" };
-        let answered = |status| Message::Answered { client, life, sequence, status, body };
+        let answered = |status| Message::Answered { client, session, sequence, status, body };
         for message in [
             Message::Hello { client },
-            Message::Welcome { client, life },
-            Message::Call { client, life, sequence, body },
+            Message::Welcome { client, session },
+            Message::Call { client, session, sequence, body },
             answered(Status::Answer),
             answered(Status::NotBegun),
             answered(Status::Unknown),

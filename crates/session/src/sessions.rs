@@ -23,7 +23,7 @@ enum Record {
 struct Session<A> {
     /// Number of the session, which its calls must contain. No other session has it. So if the session is dropped
     /// and a late copy of its Hello opens another one, a late copy of a call is not executed.
-    life: u64,
+    number: u64,
     address: A,
     received: Instant,
     calls: Window<Record>,
@@ -41,15 +41,15 @@ pub struct Begin<'a> {
 
 #[derive(Debug)]
 enum Letter {
-    Welcome { client: u64, life: u64 },
-    Answered { client: u64, life: u64, sequence: u64, status: Status, kind: u8, bytes: Vec<u8> },
+    Welcome { client: u64, session: u64 },
+    Answered { client: u64, session: u64, sequence: u64, status: Status, kind: u8, bytes: Vec<u8> },
 }
 
 /// The sessions of one incarnation of a node. `A` is the type of a client's address.
 #[derive(Debug)]
 pub struct Sessions<A> {
     /// Number of the next session that is opened.
-    next_life: u64,
+    next_session: u64,
     most: usize,
     /// The kinds of calls that clients may make.
     admitted: &'static [u8],
@@ -61,13 +61,13 @@ pub struct Sessions<A> {
 }
 
 impl<A: Copy> Sessions<A> {
-    /// Sessions for at most `most` clients, each with [`crate::WINDOW`] answers. `life` is the number of the first
+    /// Sessions for at most `most` clients, each with [`crate::WINDOW`] answers. `first` is the number of the first
     /// session, and must be higher than those of any former process of the node, such as the wall clock's
     /// nanoseconds; each further session takes the next number. Calls of kinds that are not in `admitted` are
     /// answered as not begun, because the engine takes all calls from here for calls of its host.
-    pub fn new(life: u64, most: usize, admitted: &'static [u8]) -> Self {
+    pub fn new(first: u64, most: usize, admitted: &'static [u8]) -> Self {
         Self {
-            next_life: life,
+            next_session: first,
             most,
             admitted,
             sessions: BTreeMap::new(),
@@ -94,22 +94,22 @@ impl<A: Copy> Sessions<A> {
             Message::Hello { client } => {
                 // If there is no room for a session, the client gets no answer, and tries another node.
                 if self.sessions.contains_key(&client) || self.make_room(now) {
-                    let next_life = &mut self.next_life;
+                    let next_session = &mut self.next_session;
                     let session = self.sessions.entry(client).or_insert_with(|| Session {
-                        life: std::mem::replace(next_life, *next_life + 1),
+                        number: std::mem::replace(next_session, *next_session + 1),
                         address: from,
                         received: now,
                         calls: Window::default(),
                         running: 0,
                     });
                     (session.address, session.received) = (from, now);
-                    let life = session.life;
-                    self.outbox.push_back((from, Letter::Welcome { client, life }));
+                    let session = session.number;
+                    self.outbox.push_back((from, Letter::Welcome { client, session }));
                 }
                 Ok(None)
             }
-            Message::Call { client, life, sequence, body } => {
-                Ok(self.call(now, from, (client, life, sequence), body, serves))
+            Message::Call { client, session, sequence, body } => {
+                Ok(self.call(now, from, (client, session, sequence), body, serves))
             }
             Message::Welcome { .. } | Message::Answered { .. } => Err(Malformed::Kind(kind)),
         }
@@ -119,17 +119,18 @@ impl<A: Copy> Sessions<A> {
         &mut self,
         now: Instant,
         from: A,
-        (client, life, sequence): (u64, u64, u64),
+        (client, session, sequence): (u64, u64, u64),
         body: Body<'a>,
         serves: bool,
     ) -> Option<Begin<'a>> {
-        let answered = |status, kind, bytes| Letter::Answered { client, life, sequence, status, kind, bytes };
-        let Some(session) = self.sessions.get_mut(&client).filter(|session| session.life == life) else {
+        let answered =
+            |status, kind, bytes| Letter::Answered { client, session, sequence, status, kind, bytes };
+        let Some(open) = self.sessions.get_mut(&client).filter(|open| open.number == session) else {
             self.outbox.push_back((from, answered(Status::Unknown, 0, Vec::new())));
             return None;
         };
-        (session.address, session.received) = (from, now);
-        match session.calls.look(sequence) {
+        (open.address, open.received) = (from, now);
+        match open.calls.find(sequence) {
             Seen::Same(Record::Over(status, kind, bytes)) => {
                 self.outbox.push_back((from, answered(*status, *kind, bytes.clone())));
                 None
@@ -137,7 +138,7 @@ impl<A: Copy> Sessions<A> {
             // A call in execution is answered when it ends; the client no longer waits for an old one.
             Seen::Same(Record::Running) | Seen::Old => None,
             Seen::New if !serves || !self.admitted.contains(&body.kind) => {
-                session.calls.record(sequence, Record::Over(Status::NotBegun, 0, Vec::new()));
+                open.calls.record(sequence, Record::Over(Status::NotBegun, 0, Vec::new()));
                 self.outbox.push_back((from, answered(Status::NotBegun, 0, Vec::new())));
                 None
             }
@@ -147,8 +148,8 @@ impl<A: Copy> Sessions<A> {
                 }
                 let token = TOKENS | self.next_token;
                 self.next_token = (self.next_token + 1) & !TOKENS;
-                session.calls.record(sequence, Record::Running);
-                session.running += 1;
+                open.calls.record(sequence, Record::Running);
+                open.running += 1;
                 self.running.insert(token, (client, sequence));
                 Some(Begin { token, body })
             }
@@ -156,8 +157,8 @@ impl<A: Copy> Sessions<A> {
     }
 
     /// The number of the next session, which no session has had.
-    pub const fn next_life(&self) -> u64 {
-        self.next_life
+    pub const fn next_session(&self) -> u64 {
+        self.next_session
     }
 
     /// Number of clients with a session, and the most there can be.
@@ -174,25 +175,25 @@ impl<A: Copy> Sessions<A> {
     /// and never will. Does nothing if no call has this token.
     pub fn finish(&mut self, token: u32, answer: Option<Body<'_>>) {
         let Some((client, sequence)) = self.running.remove(&token) else { return };
-        let Some(session) = self.sessions.get_mut(&client) else { return };
-        session.running -= 1;
+        let Some(open) = self.sessions.get_mut(&client) else { return };
+        open.running -= 1;
         // If the client has stopped waiting for the call, a later call may have taken its slot.
-        let Some(record) = session.calls.get_mut(sequence) else { return };
+        let Some(record) = open.calls.get_mut(sequence) else { return };
         let (status, body) = answer.map_or((Status::NotBegun, Body::NONE), |body| (Status::Answer, body));
         *record = Record::Over(status, body.kind, body.bytes.to_vec());
-        let (life, kind, bytes) = (session.life, body.kind, body.bytes.to_vec());
+        let (session, kind, bytes) = (open.number, body.kind, body.bytes.to_vec());
         self.outbox
-            .push_back((session.address, Letter::Answered { client, life, sequence, status, kind, bytes }));
+            .push_back((open.address, Letter::Answered { client, session, sequence, status, kind, bytes }));
     }
 
     /// The next message to a client: appends its content to `out`, and returns (address, kind).
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(A, u8)> {
         let (to, letter) = self.outbox.pop_front()?;
         let message = match &letter {
-            Letter::Welcome { client, life } => Message::Welcome { client: *client, life: *life },
-            Letter::Answered { client, life, sequence, status, kind, bytes } => Message::Answered {
+            Letter::Welcome { client, session } => Message::Welcome { client: *client, session: *session },
+            Letter::Answered { client, session, sequence, status, kind, bytes } => Message::Answered {
                 client: *client,
-                life: *life,
+                session: *session,
                 sequence: *sequence,
                 status: *status,
                 body: Body { kind: *kind, bytes },
@@ -215,7 +216,7 @@ impl<A: Copy> Sessions<A> {
 mod tests {
     use super::*;
 
-    const LIFE: u64 = 17;
+    const SESSION: u64 = 17;
     const ASKED: Body<'static> = Body { kind: 32, bytes: b"ask" };
     const ANSWER: Body<'static> = Body { kind: 40, bytes: b"answer" };
 
@@ -228,7 +229,7 @@ mod tests {
 
     impl Node {
         fn new(most: usize) -> Self {
-            let sessions = Sessions::new(LIFE, most, &[ASKED.kind]);
+            let sessions = Sessions::new(SESSION, most, &[ASKED.kind]);
             Self { sessions, serves: true, now: Instant::ZERO, begun: Vec::new() }
         }
 
@@ -261,8 +262,8 @@ mod tests {
             !self.tell(&Message::Hello { client }).is_empty()
         }
 
-        fn call(&mut self, client: u64, life: u64, sequence: u64) -> Vec<(Status, Vec<u8>)> {
-            self.tell(&Message::Call { client, life, sequence, body: ASKED })
+        fn call(&mut self, client: u64, session: u64, sequence: u64) -> Vec<(Status, Vec<u8>)> {
+            self.tell(&Message::Call { client, session, sequence, body: ASKED })
         }
     }
 
@@ -275,17 +276,17 @@ mod tests {
         let mut node = Node::new(2);
         assert!(node.hello(5));
         for _ in 0..3 {
-            assert_eq!(node.call(5, LIFE, 1), []);
+            assert_eq!(node.call(5, SESSION, 1), []);
         }
         let [token] = node.begun[..] else { panic!("{:?}", node.begun) };
         assert_eq!(node.sessions.running(), 1);
         node.sessions.finish(token, Some(ANSWER));
         assert_eq!(node.said(), answered());
-        assert_eq!(node.call(5, LIFE, 1), answered());
+        assert_eq!(node.call(5, SESSION, 1), answered());
         // A late or duplicate Hello does not drop the session, and an engine's answer counts once.
         assert!(node.hello(5));
         node.sessions.finish(token, None);
-        assert_eq!(node.call(5, LIFE, 1), answered());
+        assert_eq!(node.call(5, SESSION, 1), answered());
         assert_eq!((node.begun.len(), node.sessions.running()), (1, 0));
     }
 
@@ -294,12 +295,12 @@ mod tests {
         let mut node = Node::new(1);
         node.hello(5);
         for sequence in (1..=16).rev() {
-            assert_eq!(node.call(5, LIFE, sequence), []);
+            assert_eq!(node.call(5, SESSION, sequence), []);
         }
         assert_eq!(node.begun.len(), 16);
         // Call number 17 shows that the client no longer waits for number 1.
-        assert_eq!(node.call(5, LIFE, 17), []);
-        assert_eq!(node.call(5, LIFE, 1), []);
+        assert_eq!(node.call(5, SESSION, 17), []);
+        assert_eq!(node.call(5, SESSION, 1), []);
         assert_eq!(node.begun.len(), 17);
         let [first, last] = [node.begun[15], node.begun[16]];
         node.sessions.finish(first, Some(ANSWER));
@@ -314,14 +315,14 @@ mod tests {
         node.hello(5);
         node.serves = false;
         let not_begun = [(Status::NotBegun, Vec::new())];
-        assert_eq!(node.call(5, LIFE, 1), not_begun);
+        assert_eq!(node.call(5, SESSION, 1), not_begun);
         node.serves = true;
-        assert_eq!(node.call(5, LIFE, 1), not_begun);
-        assert_eq!(node.call(5, LIFE, 2), []);
+        assert_eq!(node.call(5, SESSION, 1), not_begun);
+        assert_eq!(node.call(5, SESSION, 2), []);
         let token = node.begun[0];
         node.sessions.finish(token, None);
         assert_eq!(node.said(), not_begun);
-        assert_eq!((node.call(5, LIFE, 2), node.begun.len()), (not_begun.to_vec(), 1));
+        assert_eq!((node.call(5, SESSION, 2), node.begun.len()), (not_begun.to_vec(), 1));
     }
 
     #[test]
@@ -329,16 +330,16 @@ mod tests {
         let mut node = Node::new(1);
         node.hello(5);
         let body = Body { kind: 16, bytes: b"start" };
-        let said = node.tell(&Message::Call { client: 5, life: LIFE, sequence: 1, body });
+        let said = node.tell(&Message::Call { client: 5, session: SESSION, sequence: 1, body });
         assert_eq!((said, node.begun.len()), (vec![(Status::NotBegun, Vec::new())], 0));
     }
 
     #[test]
-    fn another_life_does_not_know_what_the_former_has_done() {
+    fn another_session_does_not_know_what_the_former_has_done() {
         let mut node = Node::new(1);
         node.hello(5);
-        for (client, life) in [(5, LIFE - 1), (6, LIFE)] {
-            assert_eq!(node.call(client, life, 9), [(Status::Unknown, Vec::new())]);
+        for (client, session) in [(5, SESSION - 1), (6, SESSION)] {
+            assert_eq!(node.call(client, session, 9), [(Status::Unknown, Vec::new())]);
         }
         assert!(node.begun.is_empty());
     }
@@ -347,7 +348,7 @@ mod tests {
     fn what_is_repeated_after_its_session_was_forgotten_is_not_begun_again() {
         let mut node = Node::new(1);
         assert!(node.hello(5));
-        assert_eq!(node.call(5, LIFE, 1), []);
+        assert_eq!(node.call(5, SESSION, 1), []);
         node.sessions.finish(node.begun[0], Some(ANSWER));
         assert_eq!(node.said(), answered());
         node.now = Instant::ZERO + IDLE;
@@ -355,9 +356,9 @@ mod tests {
         node.now = Instant::ZERO + IDLE * 2;
         // Late copies of both datagrams arrive: the Hello opens another session than the one that the call names.
         assert!(node.hello(5));
-        assert_eq!(node.call(5, LIFE, 1), [(Status::Unknown, Vec::new())]);
+        assert_eq!(node.call(5, SESSION, 1), [(Status::Unknown, Vec::new())]);
         assert_eq!(node.begun.len(), 1);
-        assert_eq!(node.call(5, LIFE + 2, 1), []);
+        assert_eq!(node.call(5, SESSION + 2, 1), []);
         assert_eq!(node.begun.len(), 2);
     }
 
@@ -365,7 +366,7 @@ mod tests {
     fn only_idle_sessions_make_room() {
         let mut node = Node::new(2);
         assert!(node.hello(1) && node.hello(2));
-        node.call(2, LIFE + 1, 1);
+        node.call(2, SESSION + 1, 1);
         assert!(!node.hello(3));
         node.now = Instant::ZERO + IDLE;
         assert!(node.hello(3));

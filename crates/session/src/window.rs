@@ -33,7 +33,7 @@ impl<T> Window<T> {
     }
 
     /// Looks up a request.
-    pub fn look(&self, number: u64) -> Seen<'_, T> {
+    pub fn find(&self, number: u64) -> Seen<'_, T> {
         match &self.records[Self::place(number)] {
             Some((known, record)) if *known == number => Seen::Same(record),
             Some((known, _)) if *known > number => Seen::Old,
@@ -72,13 +72,13 @@ mod tests {
     #[test]
     fn a_later_number_takes_the_place_of_the_one_before() {
         let mut window = Window::default();
-        assert_eq!(window.look(3), Seen::New);
+        assert_eq!(window.find(3), Seen::New);
         window.record(3, 'a');
         window.record(4, 'b');
-        assert_eq!((window.look(3), window.look(4)), (Seen::Same(&'a'), Seen::Same(&'b')));
-        assert_eq!(window.look(19), Seen::New);
+        assert_eq!((window.find(3), window.find(4)), (Seen::Same(&'a'), Seen::Same(&'b')));
+        assert_eq!(window.find(19), Seen::New);
         window.record(19, 'c');
-        assert_eq!((window.look(3), window.look(19)), (Seen::Old, Seen::Same(&'c')));
+        assert_eq!((window.find(3), window.find(19)), (Seen::Old, Seen::Same(&'c')));
         assert_eq!(window.get_mut(3), None);
         *window.get_mut(19).unwrap() = 'd';
         let records: Vec<_> = window.records().flatten().collect();

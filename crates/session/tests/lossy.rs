@@ -11,10 +11,10 @@ use weft_time::{Duration, Instant};
 const NODES: usize = 3;
 const CLIENTS: usize = 3;
 /// Difference between the first session numbers of a node's incarnations: more than an incarnation opens sessions.
-const LIVES_APART: u64 = 1_000_000;
+const RESTARTS_APART: u64 = 1_000_000;
 
 struct Node {
-    life: u64,
+    session: u64,
     sessions: Sessions<usize>,
     serves: bool,
 }
@@ -44,7 +44,7 @@ struct Network {
 
 impl Network {
     fn new(seed: u64) -> Self {
-        let node = |_| Node { life: 1, sessions: Sessions::new(1, 8, &[32]), serves: true };
+        let node = |_| Node { session: 1, sessions: Sessions::new(1, 8, &[32]), serves: true };
         let client = |identity| {
             let give_up = Duration::from_ms(800);
             let usual = ClientParameters::new(identity as u64 + 7, NODES);
@@ -111,8 +111,8 @@ impl Network {
         }
         for node in 0..NODES {
             if self.chance(100) && self.chance(2) {
-                let life = self.nodes[node].life + LIVES_APART;
-                self.nodes[node] = Node { life, sessions: Sessions::new(life, 8, &[32]), serves: true };
+                let session = self.nodes[node].session + RESTARTS_APART;
+                self.nodes[node] = Node { session, sessions: Sessions::new(session, 8, &[32]), serves: true };
             }
             if self.chance(5) {
                 self.nodes[node].serves ^= true;
@@ -129,10 +129,10 @@ impl Network {
                 let begin = node.sessions.receive(now, letter.from, message, node.serves).unwrap();
                 if let Some(begin) = begin {
                     assert_eq!(begin.body.kind, 32);
-                    let (token, life) = (begin.token, node.life);
+                    let (token, session) = (begin.token, node.session);
                     let content = begin.body.bytes.to_vec();
                     let at = now + Duration::from_us(self.random.next_u64() % 20_000);
-                    self.engines.push((at, letter.to, life, token, content));
+                    self.engines.push((at, letter.to, session, token, content));
                 }
             } else {
                 // An engine that is busy answers so, and has done nothing.
@@ -151,7 +151,7 @@ impl Network {
         let (due, rest) = std::mem::take(&mut self.engines).into_iter().partition(|call| call.0 <= now);
         self.engines = rest;
         let due: Vec<_> = due;
-        for (_, node, life, token, content) in due {
+        for (_, node, session, token, content) in due {
             let kind = match self.random.next_u64() % 10 {
                 0 => 41,
                 1 => 42,
@@ -160,7 +160,7 @@ impl Network {
             if kind == 40 {
                 *self.executed.entry(content.clone()).or_default() += 1;
             }
-            if self.nodes[node].life == life {
+            if self.nodes[node].session == session {
                 self.nodes[node].sessions.finish(token, Some(Body { kind, bytes: &content }));
             }
         }

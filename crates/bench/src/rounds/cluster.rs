@@ -11,7 +11,7 @@ use weft_harness::{
 };
 use weft_nic::{CardConfig, SoftNic, SoftNicConfig};
 use weft_node::{RoundsHalf, RoundsPauses};
-use weft_rounds::FrontParameters;
+use weft_rounds::ClientServerParameters;
 use weft_sim::{CostProfile, FaultPlan, Machines, NetworkProfile, NicMachine, PlanError};
 use weft_time::{Duration, Instant};
 use weft_waist::{Engine, Epoch, Memory, NodeSet, View};
@@ -196,8 +196,8 @@ impl Builder for RoundsNodes {
         if let Some(holder) = &holder {
             nic.set_psp(holder.psp());
         }
-        let front = FrontParameters {
-            life: incarnation(life).get(),
+        let front = ClientServerParameters {
+            first_session: incarnation(life).get(),
             clients: FRONT_CLIENTS,
             value_bytes: engine.parameters.value_bytes,
             kept: FRONT_DECISIONS,

@@ -208,7 +208,7 @@ impl Tail {
             oldest.map(|origin| self.seen.remove(&origin));
         }
         let (last, window) = self.seen.entry(entry.origin).or_default();
-        let is_new = window.look(entry.sequence) == Seen::New;
+        let is_new = window.find(entry.sequence) == Seen::New;
         if is_new {
             *last = entry.index;
             window.record(entry.sequence, entry.index);

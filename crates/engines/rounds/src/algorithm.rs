@@ -44,7 +44,7 @@ pub trait Algorithm {
     ///
     /// # Errors
     /// The algorithm cannot go on: the node stops until it joins again.
-    fn end(&mut self) -> Result<(), Fence>;
+    fn end(&mut self) -> Result<(), MustStop>;
 
     /// Called after the next round has begun: reports decisions, and does all work that need not precede that
     /// round's message.
@@ -94,4 +94,4 @@ pub struct Contradiction;
 
 /// The node has missed too many messages in time: the assumption of synchrony does not hold for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fence;
+pub struct MustStop;

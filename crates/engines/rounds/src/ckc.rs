@@ -6,7 +6,7 @@
 
 use weft_waist::Message;
 
-use crate::algorithm::{Algorithm, Contradiction, Decision, Fence, Output};
+use crate::algorithm::{Algorithm, Contradiction, Decision, MustStop, Output};
 use crate::instance::{Instance, Receipt, Record};
 use crate::members::Members;
 use crate::message::{Fetch, Kind, Malformed, Proposal, Value};
@@ -132,7 +132,7 @@ impl Algorithm for Ckc {
         result
     }
 
-    fn end(&mut self) -> Result<(), Fence> {
+    fn end(&mut self) -> Result<(), MustStop> {
         for (instance, _) in self.in_flight() {
             if let Some(consensus) = self.window.consensus_mut(instance) {
                 consensus.end_round();
@@ -145,7 +145,7 @@ impl Algorithm for Ckc {
         #[cfg(feature = "planted-bugs")]
         let oldest = oldest.map(|oldest| oldest.guess());
         let undecided = oldest.is_some_and(|oldest| oldest.decision().is_none());
-        if undecided || !self.window.has_room() { Err(Fence) } else { Ok(()) }
+        if undecided || !self.window.has_room() { Err(MustStop) } else { Ok(()) }
     }
 
     fn settle(&mut self, output: &mut dyn Output) {

@@ -1,7 +1,7 @@
 //! The client half: proposes each proposal once, and reads decisions.
 //!
-//! Calls use [`weft_session`]; the node's half is [`crate::Front`]. A client makes a proposal at one node. If that
-//! node stops before the proposal's instance is decided, the other nodes may or may not decide it: the client gets
+//! Calls use [`weft_session`]; the node's half is [`crate::ClientServer`]. A client makes a proposal at one node. If
+//! that node stops before the proposal's instance is decided, the other nodes may or may not decide it: the client gets
 //! the answer [`Outcome::Fenced`] and tries no other node. Decisions have a position in one order, the same at all
 //! nodes; any node answers reads with the decisions that it keeps.
 
@@ -10,7 +10,7 @@ use weft_time::Instant;
 
 pub use weft_session::CallId;
 
-use crate::front::{DECISIONS, Decisions, Position, READ, read};
+use crate::client_server::{DECISIONS, Decisions, Position, READ, read};
 use crate::message::{Answer, Call, Phase, Status};
 
 /// Messages between clients and nodes have this kind or a higher one; the engine's own kinds are lower.

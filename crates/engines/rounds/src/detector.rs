@@ -6,13 +6,13 @@
 //! Algorithms, 6.2) and remove the member in the same round. Requests of nodes to be added are flooded in the same
 //! way. A member that receives a suspicion of itself has omitted messages, and stops.
 
-use crate::algorithm::{Algorithm, Contradiction, Decision, Fence, Output};
+use crate::algorithm::{Algorithm, Contradiction, Decision, MustStop, Output};
 use crate::members::{MEMBERS_MAX, Members, Quorums};
 use crate::message::{Change, Proposal};
 use crate::parameters::Parameters;
 
 /// Suspicions or requests that are being flooded: for each node, the round in which the flooding began, or `None`.
-type Rumours = [Option<u64>; MEMBERS_MAX];
+type Flood = [Option<u64>; MEMBERS_MAX];
 
 /// The failure detector of one member.
 #[derive(Clone, Debug)]
@@ -21,8 +21,8 @@ pub struct Detector {
     round: u64,
     members: Members,
     heard: Members,
-    suspected: Rumours,
-    asking: Rumours,
+    suspected: Flood,
+    asking: Flood,
     leaving: bool,
     /// A round that has ended and is not reported yet, and its change of the membership.
     ended: Option<(u64, Change)>,
@@ -35,29 +35,27 @@ impl Detector {
     }
 
     /// Ages as encoded in messages: rounds since the flooding began, at least 1; 0 if there is none.
-    fn ages(&self, rumours: &Rumours) -> [u8; MEMBERS_MAX] {
-        rumours.map(|since| since.map_or(0, |since| (self.round - since).clamp(1, 255) as u8))
+    fn ages(&self, flood: &Flood) -> [u8; MEMBERS_MAX] {
+        flood.map(|since| since.map_or(0, |since| (self.round - since).clamp(1, 255) as u8))
     }
 
     /// Merges the ages that another node has sent.
-    fn merge(round: u64, rumours: &mut Rumours, ages: &[u8]) {
-        for (since, &age) in rumours.iter_mut().zip(ages).filter(|(_, age)| **age > 0) {
+    fn merge(round: u64, flood: &mut Flood, ages: &[u8]) {
+        for (since, &age) in flood.iter_mut().zip(ages).filter(|(_, age)| **age > 0) {
             let told = round.saturating_sub(age.into());
             *since = Some(since.map_or(told, |since| since.min(told)));
         }
     }
 
     /// Nodes whose suspicion or request all members have by now.
-    fn ripe(&self, rumours: &Rumours) -> Members {
+    fn known_to_all(&self, flood: &Flood) -> Members {
         let age = Quorums::tolerated(self.members.len()) as u64 + 1;
-        (0..MEMBERS_MAX)
-            .filter(|&node| rumours[node].is_some_and(|since| since + age == self.round))
-            .collect()
+        (0..MEMBERS_MAX).filter(|&node| flood[node].is_some_and(|since| since + age == self.round)).collect()
     }
 
-    fn rumour(rumours: &mut Rumours, of: Members, round: u64) {
+    fn begin_flood(flood: &mut Flood, of: Members, round: u64) {
         for node in of.iter() {
-            rumours[node].get_or_insert(round);
+            flood[node].get_or_insert(round);
         }
     }
 
@@ -66,10 +64,10 @@ impl Detector {
         if proposal.change
             && let Ok(change) = Change::parse(proposal.bytes)
         {
-            Self::rumour(&mut self.asking, change.add.difference(self.members), self.round);
+            Self::begin_flood(&mut self.asking, change.add.difference(self.members), self.round);
             // Only the proposer's own removal counts: silent members are detected by the suspicions.
             let leaves = change.remove.intersection(Members::only(from));
-            Self::rumour(&mut self.suspected, leaves, self.round);
+            Self::begin_flood(&mut self.suspected, leaves, self.round);
             self.leaving |= leaves.contains(self.node);
         }
     }
@@ -85,8 +83,8 @@ impl Algorithm for Detector {
             round: 0,
             members: Members::EMPTY,
             heard: Members::EMPTY,
-            suspected: Rumours::default(),
-            asking: Rumours::default(),
+            suspected: Flood::default(),
+            asking: Flood::default(),
             leaving: false,
             ended: None,
         }
@@ -98,13 +96,13 @@ impl Algorithm for Detector {
 
     fn start(&mut self, node: usize, _: u64) {
         (self.node, self.leaving, self.ended) = (node, false, None);
-        (self.suspected, self.asking) = (Rumours::default(), Rumours::default());
+        (self.suspected, self.asking) = (Flood::default(), Flood::default());
     }
 
     fn begin(&mut self, round: u64, members: Members, proposal: &Proposal<'_>, area: &mut [u8]) {
         if members != self.members {
             // The membership has changed: drop the suspicions and requests that led to it.
-            (self.suspected, self.asking) = (Rumours::default(), Rumours::default());
+            (self.suspected, self.asking) = (Flood::default(), Flood::default());
         }
         (self.round, self.members, self.heard) = (round, members, Members::only(self.node));
         let (suspected, asking) = area.split_at_mut(MEMBERS_MAX);
@@ -122,13 +120,13 @@ impl Algorithm for Detector {
         Ok(())
     }
 
-    fn end(&mut self) -> Result<(), Fence> {
+    fn end(&mut self) -> Result<(), MustStop> {
         let unheard = self.members.difference(self.heard);
-        Self::rumour(&mut self.suspected, unheard, self.round);
-        let add = self.ripe(&self.asking).difference(self.members);
-        let remove = self.ripe(&self.suspected).intersection(self.members);
+        Self::begin_flood(&mut self.suspected, unheard, self.round);
+        let add = self.known_to_all(&self.asking).difference(self.members);
+        let remove = self.known_to_all(&self.suspected).intersection(self.members);
         self.ended = Some((self.round, Change { add, remove }));
-        if remove.contains(self.node) && !self.leaving { Err(Fence) } else { Ok(()) }
+        if remove.contains(self.node) && !self.leaving { Err(MustStop) } else { Ok(()) }
     }
 
     fn settle(&mut self, output: &mut dyn Output) {

@@ -5,7 +5,7 @@ use weft_waist::{Caller, Configuration, Engine, EngineState, EngineStatus, Epoch
 
 use crate::algorithm::{Algorithm, Decision, Output};
 use crate::counters::Counters;
-use crate::lags::Lags;
+use crate::lags::ArrivalLags;
 use crate::members::{MEMBERS_MAX, Members};
 use crate::membership::Membership;
 use crate::message::{
@@ -42,7 +42,7 @@ pub struct Rounds<A, S = Streams> {
 
     membership: Membership,
     timer: RoundTimer,
-    lags: Lags,
+    lags: ArrivalLags,
     /// The next round. The round before it is running, if `begun`.
     next: u64,
     begun: bool,
@@ -80,7 +80,7 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
             timer: RoundTimer::new(parameters.period, parameters.one_way),
             next: 0,
             begun: false,
-            lags: Lags::default(),
+            lags: ArrivalLags::default(),
             heard: Members::EMPTY,
             missed: Members::EMPTY,
             early: (0..MEMBERS_MAX).map(|_| Vec::with_capacity(message_bytes)).collect(),
@@ -158,7 +158,7 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
         self.algorithm.start(self.node, first);
         self.service.start(self.node, first, first == 0, io);
         (self.next, self.begun, self.missed) = (first, false, Members::EMPTY);
-        self.lags = Lags::default();
+        self.lags = ArrivalLags::default();
         self.early.iter_mut().for_each(Vec::clear);
         self.begin_at(begin, io);
     }
@@ -436,7 +436,7 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
             return Status::OutOfRange;
         }
         self.timer.set_period(period);
-        self.lags = Lags::default();
+        self.lags = ArrivalLags::default();
         Status::Ok
     }
 

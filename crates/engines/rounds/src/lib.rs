@@ -10,10 +10,10 @@
 mod algorithm;
 mod ckc;
 pub mod client;
+mod client_server;
 mod counters;
 mod detector;
 mod engine;
-mod front;
 mod instance;
 mod lags;
 mod log;
@@ -26,12 +26,12 @@ mod service;
 mod timer;
 mod window;
 
-pub use algorithm::{Algorithm, Contradiction, Decision, Fence, Output};
+pub use algorithm::{Algorithm, Contradiction, Decision, MustStop, Output};
 pub use ckc::Ckc;
+pub use client_server::{ClientServer, ClientServerParameters, Decided, Decisions, DecisionsIter, Position};
 pub use counters::COUNTER_HELP;
 pub use detector::Detector;
 pub use engine::Rounds;
-pub use front::{Decided, Decisions, DecisionsIter, Front, FrontParameters, Position};
 pub use instance::{Instance, Receipt, Record};
 pub use log::Register;
 pub use members::{MEMBERS_MAX, Members, Quorums};

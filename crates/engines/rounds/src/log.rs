@@ -115,7 +115,7 @@ impl State {
         if mutates {
             let session = self.session(request.client);
             session.used = executed;
-            match session.records.look(request.request) {
+            match session.records.find(request.request) {
                 Seen::Same(&known) => return Some(known),
                 Seen::Old => return None,
                 Seen::New => {}

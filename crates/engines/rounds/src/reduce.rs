@@ -5,7 +5,7 @@
 //! two rounds after the numbers. A round in which anything was lost has no result, and its members have to propose
 //! their numbers again.
 
-use crate::algorithm::{Algorithm, Contradiction, Decision, Fence, Output};
+use crate::algorithm::{Algorithm, Contradiction, Decision, MustStop, Output};
 use crate::members::Members;
 use crate::message::Proposal;
 use crate::parameters::Parameters;
@@ -115,7 +115,7 @@ impl Algorithm for Reduce {
         Ok(())
     }
 
-    fn end(&mut self) -> Result<(), Fence> {
+    fn end(&mut self) -> Result<(), MustStop> {
         let complete = self.last.heard.includes(self.members) && self.agreeing.includes(self.members);
         if self.round > self.first {
             self.result = Some((self.round - 1, complete.then_some(self.last)));

@@ -8,7 +8,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weft_rounds::client::{CallId, Client, Outcome, Task};
 use weft_rounds::message::Call;
-use weft_rounds::{Ckc, Front, FrontParameters, Parameters, Position, Rounds};
+use weft_rounds::{Ckc, ClientServer, ClientServerParameters, Parameters, Position, Rounds};
 use weft_session::{ClientParameters, TOKENS};
 use weft_time::{Duration, Instant};
 use weft_waist::{
@@ -27,7 +27,7 @@ fn node(index: usize) -> NodeId {
 
 struct Node {
     engine: Rounds<Ckc>,
-    front: Front<usize>,
+    server: ClientServer<usize>,
     timer: Option<Instant>,
     runs: bool,
 }
@@ -57,8 +57,8 @@ impl World {
     fn new(seed: u64) -> Self {
         let parameters =
             Parameters { window: 4, value_bytes: VALUE_BYTES, queue: 8, ..Parameters::default() };
-        let front = FrontParameters {
-            life: 1,
+        let server = ClientServerParameters {
+            first_session: 1,
             clients: 16,
             value_bytes: VALUE_BYTES,
             kept: 4_096,
@@ -76,7 +76,7 @@ impl World {
         };
         let new = |_| Node {
             engine: Rounds::new(parameters.clone()),
-            front: Front::new(front),
+            server: ClientServer::new(server),
             timer: None,
             runs: true,
         };
@@ -125,10 +125,10 @@ impl World {
                     let bytes = effects.message(*kind, payload).payload;
                     match *to {
                         Caller::Host(SUBSCRIBE) if *kind == Call::Decided as u8 => {
-                            state.front.decided(bytes).unwrap();
+                            state.server.decided(bytes).unwrap();
                         }
                         Caller::Host(token) if token & TOKENS != 0 => {
-                            state.front.replied(token, *kind, bytes);
+                            state.server.replied(token, *kind, bytes);
                         }
                         Caller::Host(SUBSCRIBE | START) => {}
                         caller => panic!("{caller:?} is answered"),
@@ -218,7 +218,7 @@ impl World {
                     self.handle(to, Event::Deliver { from: node(from), message, last: true });
                 }
                 Letter::ToNode { client, to, kind, bytes } if self.nodes[to].runs => {
-                    let begin = self.nodes[to].front.receive(now, client, (kind, &bytes), true).unwrap();
+                    let begin = self.nodes[to].server.receive(now, client, (kind, &bytes), true).unwrap();
                     if let Some(begin) = begin {
                         self.call(to, begin.token, begin.body.kind, begin.body.bytes);
                     }
@@ -235,7 +235,7 @@ impl World {
         }
         for from in 0..NODES {
             let mut bytes = Vec::new();
-            while let Some((client, kind)) = self.nodes[from].front.poll_transmit(&mut bytes) {
+            while let Some((client, kind)) = self.nodes[from].server.poll_transmit(&mut bytes) {
                 if self.nodes[from].runs {
                     self.post(|| Letter::ToClient { from, client, kind, bytes: bytes.clone() });
                 }

@@ -421,7 +421,7 @@ impl State {
     /// Looks up an append in its client's session.
     fn find(&self, append: &Append<'_>) -> Seen<'_, u64> {
         let session = self.sessions.iter().find(|session| session.origin == append.origin);
-        session.map_or(Seen::New, |session| session.entries.look(append.sequence))
+        session.map_or(Seen::New, |session| session.entries.find(append.sequence))
     }
 
     /// Records an entry in its client's session. If an earlier entry has the same number, returns that one's index
@@ -437,7 +437,7 @@ impl State {
                 Session { origin: append.origin, entries: Window::default() }
             }
         };
-        let outcome = match session.entries.look(append.sequence) {
+        let outcome = match session.entries.find(append.sequence) {
             Seen::Same(&index) => Err(Some(index)),
             Seen::Old => Err(None),
             Seen::New => Ok(()),

@@ -129,6 +129,6 @@ impl HostHalf for TransactionHalf {
     fn start_over(&mut self, _: Instant, incarnation: Incarnation, io: &mut HostIo<'_>) {
         self.clear(io);
         // Clients that wait for an answer repeat their calls and get the answer that their session is unknown.
-        self.sessions = Sessions::new(self.sessions.next_life().max(incarnation.get()), SESSIONS);
+        self.sessions = Sessions::new(self.sessions.next_session().max(incarnation.get()), SESSIONS);
     }
 }

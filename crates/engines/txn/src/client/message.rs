@@ -3,12 +3,12 @@
 //!
 //! ```text
 //! Hello     client(8)
-//! Welcome   client(8) life(8)
-//! Call      client(8) life(8) sequence(8)  procedure(2) length(2) input  count(1) { as in Execute }
-//! Answered  client(8) life(8) sequence(8)  status(1) reason(1) id  length(2) answer
+//! Welcome   client(8) session(8)
+//! Call      client(8) session(8) sequence(8)  procedure(2) length(2) input  count(1) { as in Execute }
+//! Answered  client(8) session(8) sequence(8)  status(1) reason(1) id  length(2) answer
 //! ```
 //!
-//! All integers are big-endian. `life` is the number of the session's incarnation. `id` is encoded as in the
+//! All integers are big-endian. `session` is the number of the session. `id` is encoded as in the
 //! messages between engines.
 
 use crate::message::{Item, Malformed, Reader, Want, write_id};
@@ -24,7 +24,7 @@ pub enum ClientKind {
     Hello = 96,
     /// To the node: call a transaction.
     Call = 97,
-    /// To the client: its session is open, and has this incarnation number (`life`).
+    /// To the client: its session is open, and has this number (`session`).
     Welcome = 112,
     /// To the client: the outcome of its call.
     Answered = 113,
@@ -45,9 +45,9 @@ pub enum Answer {
 #[allow(missing_docs, reason = "the table above says what the fields are")]
 pub enum ClientMessage {
     Hello { client: u64 },
-    Welcome { client: u64, life: u64 },
-    Call { client: u64, life: u64, sequence: u64, request: Request },
-    Answered { client: u64, life: u64, sequence: u64, answer: Answer },
+    Welcome { client: u64, session: u64 },
+    Call { client: u64, session: u64, sequence: u64, request: Request },
+    Answered { client: u64, session: u64, sequence: u64, answer: Answer },
 }
 
 /// How outcomes are encoded.
@@ -71,13 +71,18 @@ impl ClientMessage {
         let r = &mut reader;
         let message = match kind {
             kind if kind == ClientKind::Hello as u8 => Self::Hello { client: r.u64()? },
-            kind if kind == ClientKind::Welcome as u8 => Self::Welcome { client: r.u64()?, life: r.u64()? },
-            kind if kind == ClientKind::Call as u8 => {
-                Self::Call { client: r.u64()?, life: r.u64()?, sequence: r.u64()?, request: read_request(r)? }
+            kind if kind == ClientKind::Welcome as u8 => {
+                Self::Welcome { client: r.u64()?, session: r.u64()? }
             }
+            kind if kind == ClientKind::Call as u8 => Self::Call {
+                client: r.u64()?,
+                session: r.u64()?,
+                sequence: r.u64()?,
+                request: read_request(r)?,
+            },
             kind if kind == ClientKind::Answered as u8 => Self::Answered {
                 client: r.u64()?,
-                life: r.u64()?,
+                session: r.u64()?,
                 sequence: r.u64()?,
                 answer: read_answer(r)?,
             },
@@ -97,17 +102,17 @@ impl ClientMessage {
                 numbers(&[*client]);
                 ClientKind::Hello
             }
-            Self::Welcome { client, life } => {
-                numbers(&[*client, *life]);
+            Self::Welcome { client, session } => {
+                numbers(&[*client, *session]);
                 ClientKind::Welcome
             }
-            Self::Call { client, life, sequence, request } => {
-                numbers(&[*client, *life, *sequence]);
+            Self::Call { client, session, sequence, request } => {
+                numbers(&[*client, *session, *sequence]);
                 write_request(out, request);
                 ClientKind::Call
             }
-            Self::Answered { client, life, sequence, answer } => {
-                numbers(&[*client, *life, *sequence]);
+            Self::Answered { client, session, sequence, answer } => {
+                numbers(&[*client, *session, *sequence]);
                 write_answer(out, answer);
                 ClientKind::Answered
             }
@@ -229,12 +234,12 @@ mod tests {
         ];
         let ended = outcomes.map(|outcome| Answer::Ended(id(), outcome)).into_iter();
         let answers = ended.chain([Answer::Refused]);
-        let (client, life, sequence) = (1, 2, 3);
-        let answered = answers.map(|answer| ClientMessage::Answered { client, life, sequence, answer });
+        let (client, session, sequence) = (1, 2, 3);
+        let answered = answers.map(|answer| ClientMessage::Answered { client, session, sequence, answer });
         let others = [
             ClientMessage::Hello { client },
-            ClientMessage::Welcome { client, life },
-            ClientMessage::Call { client, life, sequence, request },
+            ClientMessage::Welcome { client, session },
+            ClientMessage::Call { client, session, sequence, request },
         ];
         for message in answered.chain(others) {
             let mut bytes = Vec::new();

@@ -1,7 +1,7 @@
 //! The client half: it calls transactions at the nodes of a cluster, each at most once.
 //!
 //! A [`Client`] has one call under way at a time. It first greets a node, which answers with the number of
-//! the session's incarnation (`life`). Then it sends the call, and repeats it until the node answers or the
+//! the session (`session`). Then it sends the call, and repeats it until the node answers or the
 //! call times out. A node that does not answer a greeting, or that refuses, has begun nothing, so the client
 //! turns to the next node. A node that was called and no longer answers may have begun the transaction. Then
 //! the client turns to no other node, and the outcome is [`Outcome::Unknown`].
@@ -92,7 +92,7 @@ pub struct Client {
     /// The node that the client turns to at present.
     node: usize,
     /// Incarnation number of the session at that node, once the node has sent it.
-    life: Option<u64>,
+    session: Option<u64>,
     sequence: u64,
     open: Option<Open>,
 }
@@ -104,7 +104,7 @@ impl Client {
     /// If there is no node.
     pub fn new(parameters: ClientParameters) -> Self {
         assert!(parameters.first < parameters.nodes, "a client asks one of the nodes");
-        Self { parameters, node: parameters.first, life: None, sequence: 0, open: None }
+        Self { parameters, node: parameters.first, session: None, sequence: 0, open: None }
     }
 
     /// Whether a call is under way.
@@ -126,10 +126,10 @@ impl Client {
     /// Sends the call to the node, or a greeting if the client has no session there.
     fn ask(&mut self, now: Instant) {
         let open = self.open.as_mut().expect("a call is under way");
-        open.stage = match self.life {
-            Some(life) => {
+        open.stage = match self.session {
+            Some(session) => {
                 self.sequence += 1;
-                Stage::Called(life)
+                Stage::Called(session)
             }
             None => Stage::Greeting(1),
         };
@@ -138,7 +138,7 @@ impl Client {
 
     fn go_to_next_node(&mut self) {
         self.node = (self.node + 1) % self.parameters.nodes;
-        self.life = None;
+        self.session = None;
     }
 
     /// Handles a message from `node`, and returns how the call has ended, if it has. Messages of other calls
@@ -147,16 +147,16 @@ impl Client {
         let message = ClientMessage::parse(kind, payload).ok()?;
         let open = self.open.as_mut().filter(|_| node == self.node)?;
         match message {
-            ClientMessage::Welcome { client, life } if client == self.parameters.identity => {
+            ClientMessage::Welcome { client, session } if client == self.parameters.identity => {
                 if matches!(open.stage, Stage::Greeting(_)) {
-                    self.life = Some(life);
+                    self.session = Some(session);
                     self.ask(now);
                 }
                 None
             }
-            ClientMessage::Answered { client, life, sequence, answer }
+            ClientMessage::Answered { client, session, sequence, answer }
                 if client == self.parameters.identity
-                    && open.stage == Stage::Called(life)
+                    && open.stage == Stage::Called(session)
                     && sequence == self.sequence =>
             {
                 match answer {
@@ -164,7 +164,7 @@ impl Client {
                         self.open = None;
                         let id = (outcome != Outcome::Unknown).then_some(id);
                         if id.is_none() {
-                            self.life = None;
+                            self.session = None;
                         }
                         Some(Ended::Outcome(id, outcome))
                     }
@@ -220,9 +220,12 @@ impl Client {
         open.due = false;
         let client = self.parameters.identity;
         let message = match open.stage {
-            Stage::Called(life) => {
-                ClientMessage::Call { client, life, sequence: self.sequence, request: open.request.clone() }
-            }
+            Stage::Called(session) => ClientMessage::Call {
+                client,
+                session,
+                sequence: self.sequence,
+                request: open.request.clone(),
+            },
             Stage::Greeting(_) | Stage::Pausing => ClientMessage::Hello { client },
         };
         Some((self.node, message.encode(out) as u8))
@@ -259,12 +262,12 @@ mod tests {
         client.receive(at(ms), node, kind as u8, &bytes)
     }
 
-    fn welcome(life: u64) -> ClientMessage {
-        ClientMessage::Welcome { client: 9, life }
+    fn welcome(session: u64) -> ClientMessage {
+        ClientMessage::Welcome { client: 9, session }
     }
 
-    fn answered(life: u64, sequence: u64, answer: Answer) -> ClientMessage {
-        ClientMessage::Answered { client: 9, life, sequence, answer }
+    fn answered(session: u64, sequence: u64, answer: Answer) -> ClientMessage {
+        ClientMessage::Answered { client: 9, session, sequence, answer }
     }
 
     fn id() -> TransactionId {
@@ -280,7 +283,7 @@ mod tests {
         for repetition in 1..4 {
             let (node, message) = says(&mut client).unwrap();
             assert_eq!(node, 0);
-            assert!(matches!(message, ClientMessage::Call { life: 5, sequence: 1, .. }), "{message:?}");
+            assert!(matches!(message, ClientMessage::Call { session: 5, sequence: 1, .. }), "{message:?}");
             let due = client.next_deadline().unwrap();
             assert_eq!(due, at(1) + Duration::from_ms(50) * repetition);
             assert_eq!(client.handle_deadline(due), None);
@@ -288,7 +291,7 @@ mod tests {
         let outcome = Outcome::Committed { answer: vec![3] };
         let answer = answered(5, 1, Answer::Ended(id(), outcome.clone()));
         assert_eq!(hears(&mut client, 160, 1, &answer), None, "another node was not asked");
-        assert_eq!(hears(&mut client, 160, 0, &answered(4, 1, Answer::Refused)), None, "another life");
+        assert_eq!(hears(&mut client, 160, 0, &answered(4, 1, Answer::Refused)), None, "another session");
         assert_eq!(hears(&mut client, 160, 0, &answered(5, 2, Answer::Refused)), None, "another call");
         assert_eq!(hears(&mut client, 160, 0, &answer), Some(Ended::Outcome(Some(id()), outcome)));
         assert_eq!(hears(&mut client, 161, 0, &answer), None);

@@ -26,10 +26,10 @@ enum State {
 /// The latest call of a client.
 #[derive(Debug)]
 struct Session<A> {
-    /// The incarnation number that calls of this session must name. No two sessions have the same one. So a
+    /// The number that calls of this session must name. No two sessions have the same one. So a
     /// late call that was meant for a dropped session, and arrives after its greeting was repeated, is not
     /// begun.
-    life: u64,
+    number: u64,
     address: A,
     heard: Instant,
     sequence: u64,
@@ -39,13 +39,13 @@ struct Session<A> {
 /// The sessions of a node, since the process was started. A client has one call under way at a time, and its
 /// next call has a higher sequence number.
 ///
-/// A restarted node has lost its sessions. Its new sessions get higher incarnation numbers (*lives*), and
-/// each call names the incarnation that it is meant for. So the node does not begin a call again that it may
+/// A restarted node has lost its sessions. Its new sessions get higher numbers, and each call
+/// names the session that it is meant for. So the node does not begin a call again that it may
 /// have begun before the restart: the outcome of such a call is unknown.
 #[derive(Debug)]
 pub struct Sessions<A> {
-    /// Incarnation number of the next session.
-    next_life: u64,
+    /// Number of the next session.
+    next_session: u64,
     most: usize,
     sessions: BTreeMap<u64, Session<A>>,
     /// The client that each ticket belongs to.
@@ -54,16 +54,16 @@ pub struct Sessions<A> {
 }
 
 impl<A: Copy> Sessions<A> {
-    /// At most `most` sessions, whose incarnation numbers count up from `life`. That must be higher than the
+    /// At most `most` sessions, whose numbers count up from `first`. That must be higher than the
     /// numbers that earlier processes of the node have used, such as the wall clock in nanoseconds.
-    pub fn new(life: u64, most: usize) -> Self {
+    pub fn new(first: u64, most: usize) -> Self {
         let (sessions, tickets) = (BTreeMap::new(), BTreeMap::new());
-        Self { next_life: life, most, sessions, tickets, outbox: VecDeque::new() }
+        Self { next_session: first, most, sessions, tickets, outbox: VecDeque::new() }
     }
 
     /// The incarnation number of the next session: no session has had it or a higher one.
-    pub const fn next_life(&self) -> u64 {
-        self.next_life
+    pub const fn next_session(&self) -> u64 {
+        self.next_session
     }
 
     /// Number of open sessions, and the maximum.
@@ -87,42 +87,44 @@ impl<A: Copy> Sessions<A> {
             ClientMessage::Hello { client } => {
                 // Without a free session the client gets no answer, and turns to another node.
                 if self.sessions.contains_key(&client) || self.make_room(now) {
-                    let next_life = &mut self.next_life;
+                    let next_session = &mut self.next_session;
                     let session = self.sessions.entry(client).or_insert_with(|| Session {
-                        life: std::mem::replace(next_life, *next_life + 1),
+                        number: std::mem::replace(next_session, *next_session + 1),
                         address: from,
                         heard: now,
                         sequence: 0,
                         state: State::Over(Answer::Refused),
                     });
                     (session.address, session.heard) = (from, now);
-                    let life = session.life;
-                    self.outbox.push_back((from, ClientMessage::Welcome { client, life }));
+                    let session = session.number;
+                    self.outbox.push_back((from, ClientMessage::Welcome { client, session }));
                 }
             }
-            ClientMessage::Call { client, life, sequence, request } => {
-                let session = self.sessions.get_mut(&client).filter(|session| session.life == life);
-                let Some(session) = session else {
+            ClientMessage::Call { client, session, sequence, request } => {
+                let open = self.sessions.get_mut(&client).filter(|open| open.number == session);
+                let Some(open) = open else {
                     let none = TransactionId::none(weft_waist::NodeId::new(0).expect("there is a node 0"));
                     let answer = Answer::Ended(none, Outcome::Unknown);
-                    self.outbox.push_back((from, ClientMessage::Answered { client, life, sequence, answer }));
+                    self.outbox
+                        .push_back((from, ClientMessage::Answered { client, session, sequence, answer }));
                     return Ok(());
                 };
-                (session.address, session.heard) = (from, now);
-                if sequence > session.sequence {
-                    session.sequence = sequence;
+                (open.address, open.heard) = (from, now);
+                if sequence > open.sequence {
+                    open.sequence = sequence;
                     let ticket = if serves { half.call(request) } else { None };
-                    session.state = match ticket {
+                    open.state = match ticket {
                         Some(ticket) => State::Running(ticket),
                         None => State::Over(Answer::Refused),
                     };
                     self.tickets.extend(ticket.map(|ticket| (ticket, client)));
                 }
-                if sequence == session.sequence
-                    && let State::Over(answer) = &session.state
+                if sequence == open.sequence
+                    && let State::Over(answer) = &open.state
                 {
                     let answer = answer.clone();
-                    self.outbox.push_back((from, ClientMessage::Answered { client, life, sequence, answer }));
+                    self.outbox
+                        .push_back((from, ClientMessage::Answered { client, session, sequence, answer }));
                 }
             }
             ClientMessage::Welcome { .. } | ClientMessage::Answered { .. } => return Err(Malformed::Kind),
@@ -138,8 +140,8 @@ impl<A: Copy> Sessions<A> {
         if matches!(session.state, State::Running(ticket) if ticket == finished.ticket) {
             let answer = Answer::Ended(finished.id, finished.outcome);
             session.state = State::Over(answer.clone());
-            let (life, sequence) = (session.life, session.sequence);
-            let message = ClientMessage::Answered { client, life, sequence, answer };
+            let (number, sequence) = (session.number, session.sequence);
+            let message = ClientMessage::Answered { client, session: number, sequence, answer };
             self.outbox.push_back((session.address, message));
         }
         None
@@ -171,7 +173,7 @@ mod tests {
     use crate::host::HalfParameters;
     use crate::procedure::{Accesses, ProcedureId, Procedures, Request};
 
-    const LIFE: u64 = 17;
+    const SESSION: u64 = 17;
 
     struct Node {
         sessions: Sessions<u8>,
@@ -187,7 +189,7 @@ mod tests {
                 HalfParameters { calls: 4, ..Default::default() },
                 None,
             );
-            Self { sessions: Sessions::new(LIFE, most), half, serves: true, now: Instant::ZERO }
+            Self { sessions: Sessions::new(SESSION, most), half, serves: true, now: Instant::ZERO }
         }
 
         fn tell(&mut self, message: &ClientMessage) -> Vec<ClientMessage> {
@@ -207,10 +209,10 @@ mod tests {
             .collect()
         }
 
-        fn call(&mut self, client: u64, life: u64, sequence: u64) -> Vec<ClientMessage> {
+        fn call(&mut self, client: u64, session: u64, sequence: u64) -> Vec<ClientMessage> {
             let request =
                 Request { procedure: ProcedureId(0), input: Vec::new(), accesses: Accesses::default() };
-            self.tell(&ClientMessage::Call { client, life, sequence, request })
+            self.tell(&ClientMessage::Call { client, session, sequence, request })
         }
 
         fn begun(&mut self) -> usize {
@@ -224,7 +226,7 @@ mod tests {
     }
 
     fn answered(client: u64, sequence: u64, answer: Answer) -> [ClientMessage; 1] {
-        [ClientMessage::Answered { client, life: LIFE, sequence, answer }]
+        [ClientMessage::Answered { client, session: SESSION, sequence, answer }]
     }
 
     #[test]
@@ -232,22 +234,22 @@ mod tests {
         let mut node = Node::new(2);
         assert_eq!(
             node.tell(&ClientMessage::Hello { client: 5 }),
-            [ClientMessage::Welcome { client: 5, life: LIFE }]
+            [ClientMessage::Welcome { client: 5, session: SESSION }]
         );
         for _ in 0..3 {
-            assert_eq!(node.call(5, LIFE, 1), []);
+            assert_eq!(node.call(5, SESSION, 1), []);
         }
         assert_eq!(node.begun(), 1);
         node.sessions.finish(finished(1));
         let expected = answered(5, 1, Answer::Ended(finished(1).id, Outcome::Unanswered));
         assert_eq!(node.said(), expected);
-        assert_eq!(node.call(5, LIFE, 1), expected);
+        assert_eq!(node.call(5, SESSION, 1), expected);
         // A late or repeated greeting does not reset the session.
         node.tell(&ClientMessage::Hello { client: 5 });
-        assert_eq!(node.call(5, LIFE, 1), expected);
+        assert_eq!(node.call(5, SESSION, 1), expected);
         assert_eq!(node.begun(), 0);
-        assert_eq!(node.call(5, LIFE, 2), []);
-        assert_eq!(node.call(5, LIFE, 1), [], "the client knows better");
+        assert_eq!(node.call(5, SESSION, 2), []);
+        assert_eq!(node.call(5, SESSION, 1), [], "the client knows better");
         assert_eq!(node.begun(), 1);
     }
 
@@ -255,8 +257,8 @@ mod tests {
     fn who_has_given_up_is_not_answered() {
         let mut node = Node::new(1);
         node.tell(&ClientMessage::Hello { client: 5 });
-        node.call(5, LIFE, 1);
-        node.call(5, LIFE, 2);
+        node.call(5, SESSION, 1);
+        node.call(5, SESSION, 2);
         node.sessions.finish(finished(1));
         assert_eq!(node.said(), []);
         node.sessions.finish(finished(2));
@@ -268,19 +270,19 @@ mod tests {
         let mut node = Node::new(1);
         node.tell(&ClientMessage::Hello { client: 5 });
         node.serves = false;
-        assert_eq!(node.call(5, LIFE, 1), answered(5, 1, Answer::Refused));
+        assert_eq!(node.call(5, SESSION, 1), answered(5, 1, Answer::Refused));
         node.serves = true;
-        assert_eq!(node.call(5, LIFE, 1), answered(5, 1, Answer::Refused));
+        assert_eq!(node.call(5, SESSION, 1), answered(5, 1, Answer::Refused));
         assert_eq!(node.begun(), 0);
-        assert_eq!(node.call(5, LIFE, 2), []);
+        assert_eq!(node.call(5, SESSION, 2), []);
     }
 
     #[test]
     fn another_life_does_not_know_what_the_former_has_done() {
         let mut node = Node::new(1);
         node.tell(&ClientMessage::Hello { client: 5 });
-        for (client, life) in [(5, LIFE - 1), (6, LIFE)] {
-            let said = node.call(client, life, 9);
+        for (client, session) in [(5, SESSION - 1), (6, SESSION)] {
+            let said = node.call(client, session, 9);
             assert!(
                 matches!(
                     &said[..],
@@ -296,7 +298,7 @@ mod tests {
     fn what_is_repeated_after_its_session_was_forgotten_is_not_begun_again() {
         let mut node = Node::new(1);
         node.tell(&ClientMessage::Hello { client: 5 });
-        assert_eq!(node.call(5, LIFE, 1), []);
+        assert_eq!(node.call(5, SESSION, 1), []);
         assert_eq!(node.begun(), 1);
         node.sessions.finish(finished(1));
         node.said();
@@ -305,10 +307,10 @@ mod tests {
         node.now = Instant::ZERO + IDLE * 2;
         // Both datagrams arrive again. The greeting opens a new session, whose incarnation is not the one
         // that the call names.
-        let welcome = ClientMessage::Welcome { client: 5, life: LIFE + 2 };
+        let welcome = ClientMessage::Welcome { client: 5, session: SESSION + 2 };
         assert_eq!(node.tell(&ClientMessage::Hello { client: 5 }), [welcome]);
         assert!(matches!(
-            node.call(5, LIFE, 1)[..],
+            node.call(5, SESSION, 1)[..],
             [ClientMessage::Answered { answer: Answer::Ended(_, Outcome::Unknown), .. }]
         ));
         assert_eq!(node.begun(), 0);
@@ -319,7 +321,7 @@ mod tests {
         let mut node = Node::new(2);
         node.tell(&ClientMessage::Hello { client: 1 });
         node.tell(&ClientMessage::Hello { client: 2 });
-        node.call(2, LIFE + 1, 1);
+        node.call(2, SESSION + 1, 1);
         assert_eq!(node.tell(&ClientMessage::Hello { client: 3 }), []);
         node.now = Instant::ZERO + IDLE;
         assert_eq!(node.tell(&ClientMessage::Hello { client: 3 }).len(), 1);

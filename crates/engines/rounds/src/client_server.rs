@@ -109,11 +109,11 @@ impl<'a> Iterator for DecisionsIter<'a> {
     }
 }
 
-/// Parameters of a [`Front`].
+/// Parameters of a [`ClientServer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FrontParameters {
-    /// Number of this incarnation of the node, higher than that of any former one.
-    pub life: u64,
+pub struct ClientServerParameters {
+    /// Number of the first session, higher than those of any former incarnation of the node.
+    pub first_session: u64,
     /// Number of clients whose sessions are kept.
     pub clients: usize,
     /// The longest proposal in bytes: the same as in the engine's parameters.
@@ -131,30 +131,30 @@ pub struct FrontParameters {
 ///
 /// | the node gets | it does |
 /// |---|---|
-/// | a message of kind [`crate::client::FIRST_KIND`] or above, for the engine's slot | calls [`Front::receive`], and passes the returned call to the engine as one of the host, with the returned token |
-/// | a reply to its Subscribe, of kind [`Call::Decided`] | [`Front::decided`] |
-/// | a reply to a token with the bit [`weft_session::TOKENS`] | [`Front::replied`] |
-/// | after each of these | calls [`Front::poll_transmit`] until it returns `None`, and sends the datagrams to the clients |
+/// | a message of kind [`crate::client::FIRST_KIND`] or above, for the engine's slot | calls [`ClientServer::receive`], and passes the returned call to the engine as one of the host, with the returned token |
+/// | a reply to its Subscribe, of kind [`Call::Decided`] | [`ClientServer::decided`] |
+/// | a reply to a token with the bit [`weft_session::TOKENS`] | [`ClientServer::replied`] |
+/// | after each of these | calls [`ClientServer::poll_transmit`] until it returns `None`, and sends the datagrams to the clients |
 #[derive(Debug)]
-pub struct Front<A> {
-    parameters: FrontParameters,
+pub struct ClientServer<A> {
+    parameters: ClientServerParameters,
     sessions: Sessions<A>,
     kept: VecDeque<(Position, Vec<u8>)>,
     /// Whether `kept` has all decisions since the cluster was founded.
     complete: bool,
 }
 
-impl<A: Copy> Front<A> {
-    /// A front without clients.
+impl<A: Copy> ClientServer<A> {
+    /// A server without clients.
     ///
     /// # Panics
     /// If `kept` is 0, or a decision of the longest proposal does not fit into an answer.
-    pub fn new(parameters: FrontParameters) -> Self {
+    pub fn new(parameters: ClientServerParameters) -> Self {
         let decision = HEAD + DECISION_HEAD + parameters.value_bytes.next_multiple_of(8);
         assert!(parameters.kept > 0 && parameters.answer_bytes >= decision, "a decision fits into an answer");
         let admitted = &[Call::Propose as u8, Call::Status as u8, READ];
         Self {
-            sessions: Sessions::new(parameters.life, parameters.clients, admitted),
+            sessions: Sessions::new(parameters.first_session, parameters.clients, admitted),
             kept: VecDeque::with_capacity(parameters.kept),
             complete: parameters.founds,
             parameters,
@@ -243,9 +243,9 @@ mod tests {
     use super::*;
     use crate::message::Proposal;
 
-    fn front(founds: bool) -> Front<u8> {
-        Front::new(FrontParameters {
-            life: 1,
+    fn server(founds: bool) -> ClientServer<u8> {
+        ClientServer::new(ClientServerParameters {
+            first_session: 1,
             clients: 4,
             value_bytes: 64,
             kept: 3,
@@ -254,13 +254,13 @@ mod tests {
         })
     }
 
-    fn decide(front: &mut Front<u8>, instance: u64, proposer: usize, bytes: &[u8]) {
+    fn decide(server: &mut ClientServer<u8>, instance: u64, proposer: usize, bytes: &[u8]) {
         let value = Value { instance, proposer, proposal: Proposal { change: false, bytes } };
-        front.decided(&[&value.header()[..], bytes].concat()).unwrap();
+        server.decided(&[&value.header()[..], bytes].concat()).unwrap();
     }
 
-    fn places(front: &Front<u8>, after: Option<Position>) -> (bool, Vec<Position>) {
-        let bytes = front.read(after);
+    fn places(server: &ClientServer<u8>, after: Option<Position>) -> (bool, Vec<Position>) {
+        let bytes = server.read(after);
         let all = Decisions::parse(&bytes).unwrap();
         assert!(all.iter().all(|decided| decided.proposal == [decided.place.1; 20]));
         (all.forgotten, all.iter().map(|decided| decided.place).collect())
@@ -268,38 +268,38 @@ mod tests {
 
     #[test]
     fn decisions_are_told_in_order_from_where_the_reader_is() {
-        let mut front = front(true);
-        assert_eq!(places(&front, None), (false, vec![]));
+        let mut server = server(true);
+        assert_eq!(places(&server, None), (false, vec![]));
         for (instance, proposer) in [(4, 0), (4, 2), (7, 1)] {
-            decide(&mut front, instance, proposer, &[proposer as u8; 20]);
-            decide(&mut front, instance, proposer, &[9; 20]);
+            decide(&mut server, instance, proposer, &[proposer as u8; 20]);
+            decide(&mut server, instance, proposer, &[9; 20]);
         }
         // With these parameters an answer holds two decisions.
-        assert_eq!(places(&front, None), (false, vec![(4, 0), (4, 2)]));
-        assert_eq!(places(&front, Some((4, 0))), (false, vec![(4, 2), (7, 1)]));
-        assert_eq!(places(&front, Some((5, 0))), (false, vec![(7, 1)]));
-        assert_eq!(places(&front, Some((7, 1))), (false, vec![]));
-        decide(&mut front, 8, 0, &[0; 20]);
-        assert_eq!(places(&front, None), (true, vec![(4, 2), (7, 1)]));
-        assert_eq!(places(&front, Some((4, 0))), (true, vec![(4, 2), (7, 1)]));
-        assert_eq!(places(&front, Some((4, 2))), (false, vec![(7, 1), (8, 0)]));
+        assert_eq!(places(&server, None), (false, vec![(4, 0), (4, 2)]));
+        assert_eq!(places(&server, Some((4, 0))), (false, vec![(4, 2), (7, 1)]));
+        assert_eq!(places(&server, Some((5, 0))), (false, vec![(7, 1)]));
+        assert_eq!(places(&server, Some((7, 1))), (false, vec![]));
+        decide(&mut server, 8, 0, &[0; 20]);
+        assert_eq!(places(&server, None), (true, vec![(4, 2), (7, 1)]));
+        assert_eq!(places(&server, Some((4, 0))), (true, vec![(4, 2), (7, 1)]));
+        assert_eq!(places(&server, Some((4, 2))), (false, vec![(7, 1), (8, 0)]));
     }
 
     #[test]
     fn who_joins_does_not_know_what_was_before() {
-        let mut front = front(false);
-        assert_eq!(places(&front, None), (true, vec![]));
-        decide(&mut front, 100, 1, &[1; 20]);
-        assert_eq!(places(&front, Some((90, 0))), (true, vec![(100, 1)]));
-        assert_eq!(places(&front, Some((100, 1))), (false, vec![]));
+        let mut server = server(false);
+        assert_eq!(places(&server, None), (true, vec![]));
+        decide(&mut server, 100, 1, &[1; 20]);
+        assert_eq!(places(&server, Some((90, 0))), (true, vec![(100, 1)]));
+        assert_eq!(places(&server, Some((100, 1))), (false, vec![]));
     }
 
     #[test]
     fn a_change_of_the_members_is_not_told() {
-        let mut front = front(true);
+        let mut server = server(true);
         let value = Value { instance: 1, proposer: 0, proposal: Proposal { change: true, bytes: &[0; 8] } };
-        front.decided(&[&value.header()[..], &[0; 8]].concat()).unwrap();
-        assert_eq!(places(&front, None), (false, vec![]));
-        assert!(front.decided(&[0; 8]).is_err());
+        server.decided(&[&value.header()[..], &[0; 8]].concat()).unwrap();
+        assert_eq!(places(&server, None), (false, vec![]));
+        assert!(server.decided(&[0; 8]).is_err());
     }
 }
