@@ -16,6 +16,8 @@ const TOP: f64 = 14.0;
 const BOTTOM: f64 = 44.0;
 /// Smallest vertical distance between the names of two lines.
 const NAME_HEIGHT: f64 = 15.0;
+/// Colours of lines, each with dashes of its own; further lines repeat them, wider.
+const COLOURS: usize = 5;
 
 /// An axis of a figure.
 #[derive(Clone, Debug)]
@@ -141,7 +143,8 @@ pub(super) fn chart(figure: &Figure) -> Option<Markup> {
             format!("{}{} {}", if at == 0 { "M" } else { "L" }, coordinate(*x), coordinate(*y))
         };
         let path: String = places.iter().enumerate().map(step).collect();
-        svg.open("path", &[("class", format!("series s{}", i % 5).into()), ("d", path.into())]).close("path");
+        svg.open("path", &[("class", format!("series {}", class_of(i)).into()), ("d", path.into())])
+            .close("path");
         for (point, (x, y)) in line.points.iter().zip(&places) {
             let circle = [
                 ("class", "touch".into()),
@@ -159,12 +162,18 @@ pub(super) fn chart(figure: &Figure) -> Option<Markup> {
     for (end, i, name) in names {
         let at = (end + 4.0).max(free + NAME_HEIGHT * 0.7);
         free = at + NAME_HEIGHT * 0.3;
-        let class = format!("name s{}", i % 5);
+        let class = format!("name s{}", i % COLOURS);
         let place = [("class", class.into()), ("x", coordinate(WIDTH - RIGHT + 10.0)), ("y", coordinate(at))];
         svg.element("text", &place, name);
     }
     svg.close("svg").line_break();
     Some(svg)
+}
+
+/// The style of a line.
+fn class_of(line: usize) -> String {
+    let wide = if line < COLOURS { "" } else { " wide" };
+    format!("s{}{wide}", line % COLOURS)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! The only known keys are those that all results have. A list of records becomes a table. Its columns are
 //! the keys of the records, and the ends of the keys determine the units.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::{Map, Value};
@@ -26,6 +26,8 @@ const OVER: [&str; 8] =
     ["outstanding", "clients", "size_bytes", "bytes", "nodes", "qps", "period_ns", "percent"];
 /// The ends of the keys of values that are drawn as functions of that quantity.
 const DRAWN: [&str; 5] = ["_per_s", "_per_us", "_per_server", "p50_ns", "p99_ns"];
+/// Lines of a figure: each of five colours twice.
+const LINES_MAX: usize = 10;
 /// The keys that all results have. The title of a section shows their values.
 const ENVELOPE: [&str; 6] = ["format", "kind", "machine", "replay", "checked", "violated"];
 
@@ -254,13 +256,12 @@ fn figures(page: &mut Markup, title: &str, rows: &[Row]) {
     let mut keys: Vec<&String> = rows.iter().flat_map(BTreeMap::keys).filter(drawn).collect();
     keys.sort_unstable();
     keys.dedup();
+    let names = names_of_lines(rows, &number, over);
     for key in keys {
         let mut lines: Vec<Line> = Vec::new();
         for row in rows {
             let (Some(x), Some(y)) = (number(row, over), number(row, key)) else { continue };
-            let name: Vec<_> =
-                row.values().filter_map(Value::as_str).filter(|name| name.len() < 24).collect();
-            let name = name.join(" ");
+            let name = names.iter().filter_map(|name| row.get(*name)?.as_str()).collect::<Vec<_>>().join(" ");
             let point =
                 Point { x, y, title: format!("{name} {}: {}", three_digits(x), shown(key, &row[key])) };
             match lines.iter_mut().find(|line| line.name == name) {
@@ -269,13 +270,47 @@ fn figures(page: &mut Markup, title: &str, rows: &[Row]) {
             }
         }
         lines.iter_mut().for_each(|line| line.points.sort_by(|one, other| one.x.total_cmp(&other.x)));
-        lines.truncate(5);
         let unit = if key.ends_with("_ns") { "ns" } else { "" };
         let axis = |label: &str| Axis { label: label.to_owned(), is_logarithmic: false };
         let title = format!("{title}: {} over {}", words(key), words(over));
-        let figure = Figure { title, x: axis(&words(over)), y: axis(unit), lines };
-        if let Some(chart) = curves::chart(&figure) {
-            page.element("h3", &[], &figure.title).raw("<figure>").append(chart).raw("</figure>\n");
+        draw(page, Figure { title, x: axis(&words(over)), y: axis(unit), lines });
+    }
+}
+
+/// The keys whose texts name the line that a row is a point of. A text that few rows share, such as the hash of a log,
+/// names a point and no line.
+fn names_of_lines<'a>(
+    rows: &'a [Row],
+    number: &impl Fn(&Row, &str) -> Option<f64>,
+    over: &str,
+) -> Vec<&'a str> {
+    let places: BTreeSet<u64> = rows.iter().filter_map(|row| number(row, over)).map(f64::to_bits).collect();
+    let mut texts: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (key, value) in rows.iter().flatten().filter(|(key, _)| !ENVELOPE.contains(&key.as_str())) {
+        texts.entry(key).or_default().extend(value.as_str());
+    }
+    // A line has a point at each place; some points may be missing.
+    let names_lines = |texts: &[&str]| {
+        let different = texts.iter().collect::<BTreeSet<_>>().len();
+        different > 0 && 2 * different * places.len() <= 3 * texts.len()
+    };
+    texts.retain(|_, texts| names_lines(texts));
+    // What is the same in all rows tells no lines apart, unless there is nothing else.
+    let tells_apart = |texts: &[&str]| texts.iter().any(|text| *text != texts[0]);
+    if texts.values().any(|texts| tells_apart(texts)) {
+        texts.retain(|_, texts| tells_apart(texts));
+    }
+    texts.into_keys().collect()
+}
+
+/// Draws the first lines of a figure, and says how many there are besides.
+fn draw(page: &mut Markup, mut figure: Figure) {
+    let more = figure.lines.len().saturating_sub(LINES_MAX);
+    figure.lines.truncate(LINES_MAX);
+    if let Some(chart) = curves::chart(&figure) {
+        page.element("h3", &[], &figure.title).raw("<figure>").append(chart).raw("</figure>\n");
+        if more > 0 {
+            page.element("p", &[], &format!("{more} more lines are in the table only."));
         }
     }
 }
@@ -305,16 +340,13 @@ fn latency_over_throughput(page: &mut Markup, title: &str, rows: &[Row]) {
             None => lines.push(Line { name: engine.to_owned(), points: vec![point] }),
         }
     }
-    lines.truncate(5);
     let figure = Figure {
         title: format!("{title}: median latency over throughput"),
         x: Axis { label: "operations a second".to_owned(), is_logarithmic: false },
         y: Axis { label: "µs".to_owned(), is_logarithmic: true },
         lines,
     };
-    if let Some(chart) = curves::chart(&figure) {
-        page.element("h3", &[], &figure.title).raw("<figure>").append(chart).raw("</figure>\n");
-    }
+    draw(page, figure);
 }
 
 /// A key as words, without the unit, which is shown with the value.
@@ -379,6 +411,35 @@ mod tests {
             "<svg",
         ] {
             assert!(html.contains(expected), "{expected}: {html}");
+        }
+    }
+
+    #[test]
+    fn a_line_has_all_points_of_its_system() {
+        let engines = ["queue", "kv", "smr", "rdt", "txn", "lock"];
+        let points: Vec<_> = engines
+            .iter()
+            .enumerate()
+            .flat_map(|(number, engine)| {
+                [1, 8].map(|clients| {
+                    format!(
+                        r#"{{"engine": "{engine}", "clients": {clients}, "throughput_ops_per_s": {}, "p50_ns": 900,
+                            "checked": "holds", "log_hash": "{:016x}"}}"#,
+                        clients * (number + 1),
+                        clients * 100 + number
+                    )
+                })
+            })
+            .collect();
+        let text = format!(
+            r#"{{"format": "weft-bench-toy-1", "kind": "bench toy", "checked": "holds", "points": [{}]}}"#,
+            points.join(",")
+        );
+        let html = drawn(&text);
+        // Throughput and latency over clients, and latency over throughput: a line for each engine.
+        assert_eq!(html.matches("class=\"series").count(), 3 * engines.len(), "{html}");
+        for engine in engines {
+            assert_eq!(html.matches(&format!(">{engine}</text>")).count(), 3, "{engine}: {html}");
         }
     }
 
