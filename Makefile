@@ -14,7 +14,7 @@ QUICK ?= --workspace --exclude weft-conformance
 
 export CARGO_TERM_PROGRESS_WHEN ?= auto
 
-.PHONY: help demo test quick model lint unit formal blocks sim synth oracle campaign cluster determinism errors pages python redis verbs rxe docs mutants fuzz fuzz-replay nightly compare build clean
+.PHONY: help demo test quick model lint unit formal blocks sim synth oracle porcupine campaign cluster determinism errors pages python redis verbs rxe docs mutants fuzz fuzz-replay nightly compare build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -28,7 +28,7 @@ demo: ## Take the tour: a cluster, a killed leader, a checked history, real sock
 	@$(WEFT) demo --out out
 
 # What is quick and what tells most comes first; a stage uses what those before it have built.
-test: lint docs unit oracle build errors pages python redis verbs cluster determinism model campaign formal blocks ## Run every check
+test: lint docs unit oracle porcupine build errors pages python redis verbs cluster determinism model campaign formal blocks ## Run every check
 	@echo "make test: all checks passed"
 
 quick: ## For the inner loop: formatting, lints and unit tests, without the gateware
@@ -70,6 +70,9 @@ synth: $(VENV)/.ready ## Synthesise the gateware with yosys: LUTs, flip-flops, b
 
 oracle: build ## Other people's parsers agree with the bytes on the wire
 	tests/oracle/run.sh
+
+porcupine: build ## Porcupine, a checker that is not ours, judges the same histories (skipped without Go)
+	tests/porcupine/run.sh
 
 determinism: build ## One seed gives one log hash: twice, and in debug and release builds
 	tests/determinism.sh

@@ -151,6 +151,15 @@ expect 'a multiple of 16' "$weft" bench cuda --round-bytes 1000
 expect 'is not in 1..=128' "$weft" bench cuda --depth 200
 ldconfig -p 2>/dev/null | grep -q libcuda.so.1 || expect 'no CUDA driver' "$weft" bench cuda
 expect 'unexpected argument' "$weft" check smr --nodes 3
+expect 'cannot be read' "$weft" check history nowhere.jsonl
+header='{"history":"key-value","format":1,"start":"empty","operations":2}'
+printf '' >empty.jsonl
+expect 'line 1: the file is empty' "$weft" check history empty.jsonl
+printf '%s\n' "$header" >short.jsonl
+expect 'line 2: the file ends after 0 of 2 operations' "$weft" check history short.jsonl
+printf '%s\n{}\n{}\n' "$header" >bad.jsonl
+expect 'line 2: not an operation: missing field' "$weft" check history bad.jsonl
+expect 'there is no folder' "$weft" bench kv --quick --history no/such/folder.jsonl
 expect 'records' "$weft" bench kv --records 0
 expect 'there is no engine `raft`' "$weft" bench compare --engines kv,raft
 expect 'whose times are cycles' "$weft" bench compare --engines kv,nic-kv

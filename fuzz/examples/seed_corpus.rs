@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use pcap_file::pcap::PcapReader;
 use pcap_file::pcapng::PcapNgReader;
-use weft_check::{Action, History, Operation, Outcome, Reply};
+use weft_check::{Action, History, Operation, Outcome, Reply, Start, lines};
 use weft_cluster::status::{
     CounterPage, EngineReport, MemberStatus, NodeStatus, ServiceStatus, StatusAnswer,
 };
@@ -114,6 +114,8 @@ impl Seeds {
             let operation = Operation { client: 1, key, invoked_ns: time, action, reply };
             history.record(operation).expect("a valid operation");
             self.add("history", &history.encode());
+            let run = lines::Run { start: Start::Empty, seed: Some(7), history: history.clone() };
+            self.add("history-lines", lines::write_runs([&run]).as_bytes());
         }
     }
 

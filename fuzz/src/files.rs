@@ -1,6 +1,6 @@
 //! Files that a user provides: a valid file is written back, and must read the same.
 
-use weft_check::History;
+use weft_check::{History, lines};
 use weft_cluster::{ClusterConfig, Durable};
 use weft_sim::FaultPlan;
 
@@ -11,6 +11,13 @@ pub fn history(data: &[u8]) {
         let checksum = crc32fast::hash(covered).to_le_bytes();
         check_history(&[covered, &checksum].concat());
     }
+}
+
+/// Histories as lines of JSON.
+pub fn history_lines(data: &[u8]) {
+    let Ok(text) = str::from_utf8(data) else { return };
+    let Ok(runs) = lines::read_runs(text) else { return };
+    assert_eq!(lines::read_runs(&lines::write_runs(&runs)).as_ref(), Ok(&runs));
 }
 
 fn check_history(bytes: &[u8]) {

@@ -30,7 +30,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 25] = [
+pub const TARGETS: [Target; 26] = [
     Target { name: "frame", run: frames::frame },
     Target { name: "packet", run: frames::packet },
     Target { name: "datagram", run: frames::datagram },
@@ -53,6 +53,7 @@ pub const TARGETS: [Target; 25] = [
     Target { name: "membership", run: membership::membership },
     Target { name: "status", run: membership::status },
     Target { name: "history", run: files::history },
+    Target { name: "history-lines", run: files::history_lines },
     Target { name: "fault-plan", run: files::fault_plan },
     Target { name: "configuration", run: files::configuration },
     Target { name: "durable", run: files::durable },

@@ -133,6 +133,7 @@ fn campaign(nodes: usize, seeds: RangeInclusive<u64>) -> Campaign {
         nic: NodeNic::Soft(CostProfile::FPGA),
         network: NetworkProfile::SWITCH,
         psp: false,
+        keep_histories: false,
         #[cfg(feature = "planted-bugs")]
         planted_bug: None,
         #[cfg(feature = "planted-bugs")]

@@ -58,6 +58,7 @@ mod codec;
 mod contradiction;
 mod explain;
 mod history;
+pub mod lines;
 pub mod locks;
 mod lost;
 mod one_log;
@@ -74,7 +75,7 @@ mod words;
 #[cfg(test)]
 mod brute_force;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use agreement::{Agreement, Disagreement, Entry};
 pub use codec::{DecodeError, InvalidEntry};
@@ -89,7 +90,7 @@ use search::Answer;
 use shrink::Shrunk;
 
 /// The state of a key before its first operation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Start {
     /// Absent: the history begins with an empty store.

@@ -1,5 +1,6 @@
-//! `weft check`: model checking.
+//! `weft check`: model checking, and checks of recorded histories.
 
+mod history;
 mod rounds;
 mod smr;
 
@@ -11,10 +12,12 @@ use crate::task::Reported;
 /// Subject of the check.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Check {
-    /// Consensus in rounds, and the published algorithm, whose bug the check must find
+    /// Check consensus in rounds, and show that the check finds the bug of detPU's published algorithm
     Rounds(Reported<rounds::RoundsCheck>),
-    /// Replicated log of one-sided writes (Mu): three replicas, two of which may lead
+    /// Check the replicated log (Mu): three replicas, of which two may try to lead
     Smr(Reported<smr::SmrCheck>),
+    /// Check recorded histories of the key-value store for linearizability
+    History(Reported<history::HistoryCheck>),
 }
 
 impl Check {
@@ -23,6 +26,7 @@ impl Check {
         match self {
             Self::Rounds(check) => check.run(),
             Self::Smr(check) => check.run(),
+            Self::History(check) => check.run(),
         }
     }
 }

@@ -87,7 +87,7 @@ fn machine(basis: Basis, own: Option<&Map<String, Value>>) -> Value {
 }
 
 /// Options that name files to write.
-const FILES: [&str; 4] = ["--json", "--csv", "--hgrm", "--perfetto"];
+const FILES: [&str; 5] = ["--json", "--csv", "--hgrm", "--perfetto", "--history"];
 
 /// The command line of this process, without options that name files to write.
 fn as_given() -> String {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use serde::Serialize;
+use weft_check::lines;
 use weft_harness::result::write_whole;
 
 use crate::csv;
@@ -31,6 +32,9 @@ pub(crate) trait Task: Args {
     /// Returns a trace for ui.perfetto.dev; `None` if the results have no time line.
     const PERFETTO: Option<WriteTrace<Self::Found>> = None;
 
+    /// Returns the histories of the operations; `None` if the work records none for a checker of linearizability.
+    const HISTORY: Option<Histories<Self::Found>> = None;
+
     /// Does the work, and shows its progress. Rejects options that contradict each other before the work begins.
     fn work(&self) -> Result<Self::Found, Failure>;
 
@@ -52,6 +56,8 @@ pub(crate) trait Task: Args {
 
 /// Returns a trace of a result.
 pub(crate) type WriteTrace<F> = fn(&F) -> Vec<u8>;
+/// The histories in what was found.
+pub(crate) type Histories<F> = fn(&F) -> Vec<&lines::Run>;
 
 /// Name of the option that gives other options their smaller defaults.
 pub(crate) const QUICK: &str = "quick";
@@ -91,6 +97,8 @@ pub(crate) struct Files<T> {
     pub(crate) hgrm: Option<PathBuf>,
     /// File of the result's time line.
     pub(crate) perfetto: Option<PathBuf>,
+    /// File of the result's histories.
+    pub(crate) history: Option<PathBuf>,
     /// Whether `--quick` was given, for options whose smaller defaults depend on other options.
     pub(crate) is_quick: bool,
     pub(crate) task: std::marker::PhantomData<T>,
@@ -103,6 +111,7 @@ impl<T> Default for Files<T> {
             csv: None,
             hgrm: None,
             perfetto: None,
+            history: None,
             is_quick: false,
             task: std::marker::PhantomData,
         }
@@ -111,16 +120,26 @@ impl<T> Default for Files<T> {
 
 impl<T> Clone for Files<T> {
     fn clone(&self) -> Self {
-        let (json, csv) = (self.json.clone(), self.csv.clone());
-        Self { json, csv, hgrm: self.hgrm.clone(), perfetto: self.perfetto.clone(), ..*self }
+        Self {
+            json: self.json.clone(),
+            csv: self.csv.clone(),
+            hgrm: self.hgrm.clone(),
+            perfetto: self.perfetto.clone(),
+            history: self.history.clone(),
+            ..*self
+        }
     }
 }
 
 impl<T: Task> Files<T> {
     /// The files that are reported to people, with their titles.
     fn given(&self) -> impl Iterator<Item = (&'static str, &Path)> {
-        let files =
-            [("table", &self.csv), ("latency distribution", &self.hgrm), ("Perfetto trace", &self.perfetto)];
+        let files = [
+            ("table", &self.csv),
+            ("latency distribution", &self.hgrm),
+            ("Perfetto trace", &self.perfetto),
+            ("history", &self.history),
+        ];
         files.into_iter().filter_map(|(title, path)| Some((title, path.as_deref()?)))
     }
 
@@ -143,6 +162,9 @@ impl<T: Task> Files<T> {
         if let (Some(path), Some(perfetto)) = (&self.perfetto, T::PERFETTO) {
             write_whole(path, &perfetto(found))?;
         }
+        if let (Some(path), Some(histories)) = (&self.history, T::HISTORY) {
+            write_whole(path, lines::write_runs(histories(found)).as_bytes())?;
+        }
         let mut text = text.to_owned();
         for (title, path) in self.given() {
             text += &format!("  written     {} ({title})\n", path.display());
@@ -160,10 +182,20 @@ impl<T: Task> Args for Files<T> {
         let quick = Arg::new(QUICK).long(QUICK).action(ArgAction::SetTrue);
         let files = [
             Some(json.help("Write the result as JSON to FILE (- for standard output)")),
-            Some(file("csv", "Write the figures as comma-separated values")),
+            Some(file("csv", "Write the measurements as comma-separated values")),
             T::HGRM.map(|_| file("hgrm", "Write the latency distribution in HdrHistogram's text format")),
             T::PERFETTO.map(|_| file("perfetto", "Write a trace for ui.perfetto.dev")),
-            T::IS_QUICK.then(|| quick.help("Run at a size that takes about a second, to try the command")),
+            T::HISTORY.map(|_| {
+                file(
+                    "history",
+                    "Write every operation with its answer as a line of JSON, for `weft check history`",
+                )
+            }),
+            T::IS_QUICK.then(|| {
+                quick.help(
+                    "Run for about a second, to try the command; options that are given keep their values",
+                )
+            }),
         ];
         command.args(files.into_iter().flatten())
     }
@@ -182,6 +214,7 @@ impl<T: Task> FromArgMatches for Files<T> {
             csv: file("csv"),
             hgrm: file("hgrm"),
             perfetto: file("perfetto"),
+            history: file("history"),
             is_quick: T::IS_QUICK && matches.get_flag(QUICK),
             ..Self::default()
         })

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 /// Every kind that needs neither gateware, nor a running cluster, nor a solver, at the size that `--quick` makes, or
 /// with a file of another one.
-const COMMANDS: [&str; 26] = [
+const COMMANDS: [&str; 27] = [
     "bench compare --quick --engines kv,smr",
     "bench kv --quick",
     "bench lock --quick",
@@ -26,6 +26,7 @@ const COMMANDS: [&str; 26] = [
     "bench txn-threads --quick",
     "bench txn-net --quick",
     "sim kv --quick --nodes 3",
+    "check history one.history",
     "sim lock --quick",
     "sim rdt --quick",
     "sim rounds --quick",
@@ -59,6 +60,8 @@ const WITH_PERFETTO: [&str; 7] = [
     "bench txn --quick --workload smallbank",
 ];
 
+const WITH_HISTORY: [&str; 2] = ["bench kv --quick", "sim kv --quick --nodes 3"];
+
 fn weft(folder: &Path, words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_weft")).args(words).current_dir(folder).output().expect("weft starts")
 }
@@ -78,6 +81,8 @@ fn every_kind_of_result_has_an_envelope_and_is_drawn() {
         let mut words: Vec<_> = command.split(' ').chain(["--json", &file, "--csv", "table.csv"]).collect();
         let (has_hgrm, has_perfetto) = (WITH_HGRM.contains(command), WITH_PERFETTO.contains(command));
         words.extend(has_hgrm.then_some(["--hgrm", "one.hgrm"]).into_iter().flatten());
+        let has_history = WITH_HISTORY.contains(command);
+        words.extend(has_history.then_some(["--history", "one.history"]).into_iter().flatten());
         words.extend(has_perfetto.then_some(["--perfetto", "one.trace"]).into_iter().flatten());
         let output = weft(folder, &words);
         let code = i32::from(*command == SHORT_CHECK);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weft_check::{Action, History, Operation, Options, Outcome, Reply, Start, Verdict, check};
+use weft_check::{Action, History, Operation, Options, Outcome, Reply, Start, Verdict, check, lines};
 use weft_client::{Client, CompareAndSet, Error, KeyValue};
 use weft_workload::Random;
 use xxhash_rust::xxh3::xxh3_64;
@@ -37,16 +37,15 @@ pub(super) fn drive(run: &Run<'_>, clients: &[Client]) -> EngineResult {
     let mut count = Count::default();
     parts.iter().for_each(|(_, part)| count.add(*part));
     let history = History::merge(parts.into_iter().map(|(history, _)| history));
-    let findings = match history {
-        Ok(history) => findings(&history),
-        Err(error) => vec![error.to_string()],
-    };
-    EngineResult::new("kv", count, "linearizable", findings)
+    // Keys may have been written before the run.
+    let history = history.map(|history| lines::Run { start: Start::Unknown, seed: None, history });
+    let findings = history.as_ref().map_or_else(|error| vec![error.to_string()], findings);
+    EngineResult { history: history.ok(), ..EngineResult::new("kv", count, "linearizable", findings) }
 }
 
-/// Findings of the checker. Keys may have been written before the run.
-fn findings(history: &History) -> Vec<String> {
-    let report = check(history, &Options { start: Start::Unknown, ..Options::default() });
+/// Findings of the checker.
+fn findings(run: &lines::Run) -> Vec<String> {
+    let report = check(&run.history, &Options { start: run.start, ..Options::default() });
     let mut findings: Vec<_> =
         report.violations.iter().map(|violation| violation.explanation.clone()).collect();
     if report.lost_acknowledged_writes > 0 {
@@ -134,7 +133,7 @@ mod tests {
         record(0, Action::Put { value: 10 }, Outcome::Written { version: 1 });
         record(10, Action::Put { value: 20 }, Outcome::Written { version: 2 });
         record(20, Action::Get, Outcome::Found { version, value: 10 * version });
-        findings(&history)
+        findings(&lines::Run { start: Start::Unknown, seed: None, history })
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Results of a load on all engines.
 
 use serde::Serialize;
+use weft_check::lines;
 use weft_harness::table::{Table, grouped};
 
 use super::{ClusterLoad, Count};
@@ -23,6 +24,9 @@ pub struct EngineResult {
     pub checked: &'static str,
     /// Violations.
     pub findings: Vec<String>,
+    /// The history, of an engine with keys that are registers.
+    #[serde(skip)]
+    pub history: Option<lines::Run>,
 }
 
 impl EngineResult {
@@ -39,7 +43,7 @@ impl EngineResult {
         }
         let checked = if findings.is_empty() { holds } else { "violation" };
         let Count { acknowledged, refused, unknown } = count;
-        Self { engine: engine.into(), acknowledged, refused, unknown, checked, findings }
+        Self { engine: engine.into(), acknowledged, refused, unknown, checked, findings, history: None }
     }
 }
 

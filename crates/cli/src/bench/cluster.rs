@@ -15,7 +15,7 @@ use crate::envelope::Basis;
 use crate::failure::Failure;
 use crate::parse;
 use crate::replay::CommandLine;
-use crate::task::{IS_GIVEN, QUICK, Task};
+use crate::task::{Histories, IS_GIVEN, QUICK, Task};
 
 const CLIENTS: u32 = 3;
 const SECONDS: Duration = Duration::from_secs(10);
@@ -24,14 +24,14 @@ const SEED: u64 = 7;
 
 /// Definitions of the calls and checks.
 const DEFINITIONS: &str = "\
-Each client calls every engine at the same time: keys of the store, transfers and deposits of the ledger (accounts 0 \
-to 4 of each shard), counters and accounts among the objects, appends to the logs, proposals. The load writes to the \
-cluster. Kill nodes and start them again while it runs, and stop it with SIGINT; all nodes must be running at that \
-point.
+Each client calls every engine at the same time: it reads and writes keys, makes transfers and deposits of the ledger \
+(accounts 0 to 4 of each shard), updates counter and account objects, appends to the logs and proposes values. The \
+command changes the data of the cluster. You may kill nodes and restart them while it runs. All nodes must be running \
+when the load ends, after --seconds or at SIGINT, because the checks read every replica.
 
-Checks: keys are linearizable; the sum of all accounts is constant, and every deposit took effect exactly once and \
-in order; every replica of an object holds what was acknowledged; each log holds every acknowledged append exactly \
-once, in one order; decisions have one order. The checks do not require that rounds make progress.";
+Checks: keys are linearizable; the sum of all accounts is constant, and every deposit took effect exactly once and in \
+order; every replica of an object has all acknowledged calls; each log has every acknowledged append exactly once, in \
+one order; decisions have one order. The checks do not require that rounds make progress.";
 
 /// Parameters of the load.
 #[derive(Clone, Debug, PartialEq, Args)]
@@ -46,7 +46,7 @@ pub(crate) struct ClusterOptions {
     /// Duration in seconds, unless SIGINT or SIGTERM ends the load earlier [default: 10]
     #[arg(long, value_name = "S", value_parser = parse::seconds, default_value_if(QUICK, IS_GIVEN, "1"))]
     seconds: Option<Duration>,
-    /// Seed of the calls, though not of their order
+    /// Seed of the calls and their arguments; how calls interleave depends on timing
     #[arg(long, value_name = "N", default_value_t = SEED)]
     seed: u64,
 }
@@ -56,6 +56,8 @@ impl Task for ClusterOptions {
 
     const KIND: &'static str = "bench cluster";
     const BASIS: Basis = Basis::Real;
+    const HISTORY: Option<Histories<ClusterResult>> =
+        Some(|result| result.engines.iter().filter_map(|engine| engine.history.as_ref()).collect());
 
     fn work(&self) -> Result<ClusterResult, Failure> {
         let config = ClusterConfig::load(&self.config)?;

@@ -3,13 +3,16 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use serde::Serialize;
 use weft_bench::kv::real::{RealBench, RealRun};
 use weft_bench::kv::simulated::{
     BenchLimit, CaptureWindow, ClusterParameters, SimulatedBench, SimulatedError, SimulatedRun,
 };
+use weft_check::{History, Start, lines};
 use weft_harness::NicModel;
+use weft_harness::histogram::Latencies;
 use weft_harness::progress::Progress;
-use weft_harness::result::{MeasuredRun, World};
+use weft_harness::result::{MeasuredRun, RunResult, World};
 use weft_kv::{Parameters, ReadPolicy};
 use weft_net::Stop;
 use weft_sim::{CostProfile, FaultPlan, NetworkProfile};
@@ -22,7 +25,7 @@ use crate::failure::{Failure, Verdict};
 use crate::ground::{ENGINE_PROFILES, Ground, NETWORKS, Offers};
 use crate::output::Staging;
 use crate::replay::CommandLine;
-use crate::task::{IS_GIVEN, QUICK, Task};
+use crate::task::{Histories, IS_GIVEN, QUICK, Task};
 use crate::{faults, memory, parse, table, trace};
 
 const OPERATIONS: u64 = 1_000_000;
@@ -52,7 +55,7 @@ impl Offers for KvGround {
     const NETWORKS: &'static [NetworkProfile] = NETWORKS;
     const PROFILES: &'static [CostProfile] = ENGINE_PROFILES;
     const FAULTS: Option<&'static str> = Some(
-        "Fault plan in TOML, in µs after the nodes start; in net, the crash and restart of one node, after the workload starts",
+        "Times begin at the start of the nodes; with --world net, at the start of the workload, and the plan has one crash and restart of a node",
     );
 }
 
@@ -77,7 +80,8 @@ pub(crate) struct KvOptions {
     /// Number of nodes, 1 to 16
     #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::nodes)]
     pub(crate) nodes: usize,
-    /// Workload: ycsb-a, ycsb-b, ycsb-c, ycsb-d, ycsb-f, put, get or mixed
+    /// Workload: ycsb-a, ycsb-b, ycsb-c, ycsb-d, ycsb-f, put, get or mixed (40 % gets, 30 % puts, 10 % deletes, 20
+    /// % compare-and-set)
     #[arg(long, value_name = "NAME", default_value = "ycsb-a", value_parser = parse::workload)]
     pub(crate) workload: String,
     /// Number of operations of all clients together [default: 1000000; with --nic rtl: 50000]
@@ -90,8 +94,9 @@ pub(crate) struct KvOptions {
     /// Number of clients, 1 to 1024, each with one outstanding operation
     #[arg(long, value_name = "N", default_value_t = CLIENTS, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) clients: u32,
-    /// Fixed arrival rate in operations per second (open loop); without it, each client sends its next operation after
-    /// the answer (closed loop)
+    /// Open loop: operations that arrive per second, for all clients together (a Poisson process); one that finds
+    /// no free client waits, and its latency includes the wait. Without this option each client sends its next
+    /// operation after the answer (closed loop)
     #[arg(long, value_name = "OPS_PER_S", value_parser = parse::rate)]
     pub(crate) open_loop: Option<f64>,
     /// Value size in bytes, 8 to 1024 [default: 1000]
@@ -103,7 +108,7 @@ pub(crate) struct KvOptions {
     /// Distribution of keys: uniform, zipfian or latest [default: the workload's]
     #[arg(long, value_name = "NAME")]
     pub(crate) distribution: Option<Distribution>,
-    /// Replica that answers reads: any full one, or the key's leader
+    /// Replica that answers reads: any (one that holds all data) or leader (the key's leader)
     #[arg(long, value_name = "any|leader", default_value = "any", value_parser = parse::reads)]
     pub(crate) reads: ReadPolicy,
     #[command(flatten)]
@@ -111,7 +116,7 @@ pub(crate) struct KvOptions {
     /// Warm-up in µs, whose operations are not measured [default: 100 in sim, 200000 in net]
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(..=600_000_000))]
     pub(crate) warm_up_us: Option<u64>,
-    /// Number of client processes, in net [default: 1]
+    /// Number of processes that share the clients evenly, with --world net [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) processes: Option<u32>,
 }
@@ -139,47 +144,64 @@ impl Default for KvOptions {
     }
 }
 
+/// A run with its history.
+#[derive(Debug, Serialize)]
+pub(crate) struct RecordedRun {
+    #[serde(flatten)]
+    run: MeasuredRun,
+    #[serde(skip)]
+    history: lines::Run,
+}
+
+impl RecordedRun {
+    fn new(result: RunResult, latencies: Latencies, history: History) -> Self {
+        let history = lines::Run { start: Start::Empty, seed: None, history };
+        Self { run: MeasuredRun { result, latencies }, history }
+    }
+}
+
 impl Task for KvArguments {
-    type Found = MeasuredRun;
+    type Found = RecordedRun;
 
     const KIND: &'static str = "bench kv";
-    const HGRM: Option<fn(&MeasuredRun) -> String> = Some(|run| run.latencies.to_hgrm());
-    const PERFETTO: Option<fn(&MeasuredRun) -> Vec<u8>> = Some(|run| trace::of(&run.result));
+    const HGRM: Option<fn(&RecordedRun) -> String> = Some(|found| found.run.latencies.to_hgrm());
+    const PERFETTO: Option<fn(&RecordedRun) -> Vec<u8>> = Some(|found| trace::of(&found.run.result));
+    const HISTORY: Option<Histories<RecordedRun>> = Some(|found| vec![&found.history]);
 
-    fn work(&self) -> Result<MeasuredRun, Failure> {
+    fn work(&self) -> Result<RecordedRun, Failure> {
         let Self { options, pcap } = self;
         options.check()?;
         match options.world {
             World::Sim => {
                 let capture = pcap.as_deref().map(Staging::new).transpose()?;
                 let place = capture.as_ref().map(|staging| (staging.path().to_owned(), CaptureWindow::ALL));
-                let SimulatedRun { result, latencies, .. } =
+                let SimulatedRun { result, latencies, history, .. } =
                     options.run_simulated(options.ground.plan()?, place)?;
                 if let Some(staging) = capture {
                     staging.publish()?;
                 }
-                Ok(MeasuredRun { result, latencies })
+                Ok(RecordedRun::new(result, latencies, history))
             }
             World::Net if pcap.is_some() => {
                 Err(Failure::new("--pcap is for the simulator; capture real sockets with tcpdump -i lo"))
             }
             World::Net => {
-                let RealRun { result, latencies, .. } = options.run_real()?;
-                Ok(MeasuredRun { result, latencies })
+                let RealRun { result, latencies, history, .. } = options.run_real()?;
+                Ok(RecordedRun::new(result, latencies, history))
             }
         }
     }
 
-    fn to_text(&self, run: &MeasuredRun) -> String {
-        let mut text = table::one_run(&run.result);
+    fn to_text(&self, found: &RecordedRun) -> String {
+        let mut text = table::one_run(&found.run.result);
         if let Some(path) = &self.pcap {
             text += &format!("  written     {} (captures)\n", path.display());
         }
         text
     }
 
-    fn holds(&self, run: &MeasuredRun) -> bool {
-        table::verdict(&run.result) != Verdict::Violated
+    fn holds(&self, found: &RecordedRun) -> bool {
+        table::verdict(&found.run.result) != Verdict::Violated
     }
 }
 

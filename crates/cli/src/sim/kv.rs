@@ -16,7 +16,7 @@ use crate::faults::Faults;
 use crate::ground::Ground;
 use crate::parse::Seeds;
 use crate::replay::CommandLine;
-use crate::task::Task;
+use crate::task::{Files, Histories, Task};
 use crate::{faults, parse};
 
 /// Parameters of a campaign.
@@ -27,16 +27,18 @@ pub(crate) struct KvCampaign {
     nodes: usize,
     #[command(flatten)]
     seeds: SeedOptions,
-    /// Kinds of faults: all, none, a list of loss, duplication, reordering, corruption, partition, one_way_cut, crash,
-    /// pause, slow_link, outage (of the membership service), partial_partition; disk, which gives the nodes disks, for
-    /// all of power, torn, lost, misdirect, rot, io_error, full, slow_disk, or some of these; or a fault plan in TOML
+    /// Kinds of faults, separated by commas: loss, duplication, reordering, corruption, partition, one_way_cut,
+    /// crash, pause, slow_link, outage (of the membership service), partial_partition, or all for these; of disks,
+    /// which the nodes then have: power, torn, lost, misdirect, rot, io_error, full, slow_disk, or disk for these;
+    /// or none; or the path of a fault plan in TOML. docs/fault-plans.md describes each
     #[arg(long, value_name = "KINDS|PLAN.toml", default_value = "all")]
     faults: Faults,
     #[command(flatten)]
     nic: NodeNicOptions,
     #[command(flatten)]
     ground: Ground<CampaignGround>,
-    /// Seal all frames between nodes and clients by PSP, with keys that change; an observer checks every nonce
+    /// Encrypt all frames between nodes and clients with PSP (the PSP Security Protocol) and rotate the keys; an
+    /// observer checks that no nonce is used twice
     #[arg(long)]
     psp: bool,
     /// Plant this known bug in the engine, to see the campaign find it
@@ -57,10 +59,15 @@ impl Task for KvCampaign {
     type Found = CampaignResult;
 
     const KIND: &'static str = "sim kv";
+    const HISTORY: Option<Histories<CampaignResult>> = Some(|result| result.histories.iter().collect());
 
     fn work(&self) -> Result<CampaignResult, Failure> {
+        self.work_for(&Files::default())
+    }
+
+    fn work_for(&self, files: &Files<Self>) -> Result<CampaignResult, Failure> {
         self.seeds.check()?;
-        let campaign = self.campaign()?;
+        let campaign = Campaign { keep_histories: files.history.is_some(), ..self.campaign()? };
         let mut progress = Progress::new("seeds", self.seeds.chosen().count());
         campaign.run(|seed| self.command(&Seeds(seed..=seed)).to_string(), |done| progress.set(done)).map_err(
             |error| match &self.faults {
@@ -133,6 +140,7 @@ impl KvCampaign {
             nic,
             network: self.ground.network(),
             psp: self.psp,
+            keep_histories: false,
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,
             #[cfg(feature = "planted-bugs")]

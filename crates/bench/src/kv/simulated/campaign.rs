@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use weft_check::Options;
+use weft_check::{History, Options, Start, lines};
 use weft_harness::NicModel;
 #[cfg(feature = "planted-bugs")]
 use weft_harness::NodeBug;
@@ -58,6 +58,8 @@ pub struct Campaign {
     pub network: NetworkProfile,
     /// Whether frames are sealed by PSP.
     pub psp: bool,
+    /// Whether the result keeps the histories, 64 bytes for each operation.
+    pub keep_histories: bool,
     /// Bug planted in the engine.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<weft_kv::PlantedBug>,
@@ -114,6 +116,9 @@ pub struct CampaignResult {
     /// Violations.
     #[serde(flatten)]
     pub findings: Findings,
+    /// The histories, if they are kept. A run that an assertion ends has none.
+    #[serde(skip)]
+    pub histories: Vec<lines::Run>,
 }
 
 /// Effects of disk faults in a campaign.
@@ -164,8 +169,11 @@ impl Campaign {
             // A client that did not finish has no history.
             let mut checked = Checked::NotChecked;
             let run = || {
-                let (judgement, report) = run(cluster, regime, (faults_end, partings), &mut result);
+                let (judgement, report, history) = run(cluster, regime, (faults_end, partings), &mut result);
                 checked = report;
+                if self.keep_histories {
+                    result.histories.push(lines::Run { start: Start::Empty, seed: Some(seed), history });
+                }
                 judgement
             };
             findings.add(seed, (), run, &replay);
@@ -237,13 +245,13 @@ const fn regime(seed: u64) -> DiskRegime {
 }
 
 /// Runs a cluster whose faults are over at `faults_end`, and adds its counts to the result. Returns the
-/// violations and the report of the check.
+/// violations, the verdict of the check, and the history.
 fn run(
     mut cluster: Cluster,
     disks: Option<DiskRegime>,
     (faults_end, mut partings): (Instant, Partings),
     result: &mut CampaignResult,
-) -> (Judgement, Checked) {
+) -> (Judgement, Checked, History) {
     let slice = Duration::from_us(500);
     cluster.begin(|_| Phase::Load);
     let loaded = cluster.finish(slice, Instant::ZERO + FAULTS_FROM, |_| {});
@@ -318,7 +326,7 @@ fn run(
     if report.verdict == weft_check::Verdict::Undecided {
         wrong.push("the check gave up".to_owned());
     }
-    (judgement, checked(&report))
+    (judgement, checked(&report), history)
 }
 
 /// Time after `faults_end` until every node serves again; `None` if that exceeds the bound.
