@@ -20,7 +20,7 @@ pub(crate) struct ClientOptions {
     /// Configuration file of the cluster
     #[arg(long, value_name = "FILE", global = true, default_value = CONFIG)]
     pub config: PathBuf,
-    /// Time-out in ms
+    /// Give up this many ms after the command has sent its request; retries are included
     #[arg(long, value_name = "MS", global = true, default_value_t = 5_000,
           value_parser = clap::value_parser!(u64).range(1..=20_000))]
     give_up_ms: u64,

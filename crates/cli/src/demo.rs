@@ -47,7 +47,7 @@ pub(crate) struct DemoArguments {
     /// Take a shorter tour of a few seconds
     #[arg(long)]
     quick: bool,
-    /// NIC: in software, or the gateware cycle by cycle (takes one or two minutes)
+    /// NIC: soft (in software) or rtl (the gateware, simulated cycle by cycle, which takes one or two minutes)
     #[arg(long, value_name = "soft|rtl", default_value = "soft", value_parser = parse::nic)]
     nic: NicModel,
 }

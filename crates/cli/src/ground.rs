@@ -123,11 +123,12 @@ fn choose<T: Copy>(kind: &str, name: &str, of: fn(&T) -> &'static str, all: &[T]
     })
 }
 
-/// Formats alternatives for a help text: `fpga, cores or host-card [default: fpga]`.
-fn alternatives(names: &[&str]) -> String {
+/// Formats alternatives, each with its summary, for a help text: `fpga (...), cores (...) [default: fpga]`.
+fn alternatives(names: &[String]) -> String {
     match names {
         [all @ .., last] if !all.is_empty() => {
-            format!("{} or {last} [default: {}]", all.join(", "), names[0])
+            let first = names[0].split(' ').next().unwrap_or_default();
+            format!("{} or {last} [default: {first}]", all.join(", "))
         }
         _ => names.join(""),
     }
@@ -136,24 +137,25 @@ fn alternatives(names: &[&str]) -> String {
 impl<O: Offers> Args for Ground<O> {
     fn augment_args(mut command: Command) -> Command {
         if !O::NETWORKS.is_empty() {
-            let names: Vec<_> = O::NETWORKS.iter().map(|network| network.name).collect();
+            let names: Vec<_> = O::NETWORKS.iter().map(NetworkProfile::summary).collect();
             command = command.arg(
                 Arg::new("network")
                     .long("network")
                     .value_name("NAME")
-                    .help(format!("Network between the machines, in sim: {}", alternatives(&names)))
+                    .help(format!("Simulated network: {}", alternatives(&names)))
                     .value_parser(ValueParser::from(|name: &str| {
                         choose("network", name, |network| network.name, O::NETWORKS)
                     })),
             );
         }
         if !O::PROFILES.is_empty() {
-            let names: Vec<_> = O::PROFILES.iter().map(|profile| profile.name).collect();
+            let names: Vec<_> =
+                O::PROFILES.iter().map(|profile| format!("{} ({})", profile.name, profile.summary)).collect();
             command = command.arg(
                 Arg::new("profile")
                     .long("profile")
                     .value_name("NAME")
-                    .help(format!("Cost profile of the NICs, in sim: {}", alternatives(&names)))
+                    .help(format!("Timing model of the NICs (docs/costs.md): {}", alternatives(&names)))
                     .value_parser(ValueParser::from(|name: &str| {
                         choose("cost profile", name, |profile| profile.name, O::PROFILES)
                     })),
@@ -164,7 +166,7 @@ impl<O: Offers> Args for Ground<O> {
                 Arg::new("faults")
                     .long("faults")
                     .value_name("PLAN.toml")
-                    .help(what)
+                    .help(format!("Fault plan in TOML (docs/fault-plans.md). {what}"))
                     .value_parser(value_parser!(PathBuf)),
             );
         }
@@ -173,7 +175,7 @@ impl<O: Offers> Args for Ground<O> {
                 Arg::new("seed")
                     .long("seed")
                     .value_name("N")
-                    .help(format!("Seed of the run; in sim it decides everything [default: {seed}]"))
+                    .help(format!("Seed; it repeats a simulated run exactly [default: {seed}]"))
                     .value_parser(value_parser!(u64)),
             );
         }

@@ -34,8 +34,8 @@ pub(crate) struct InitArguments {
     /// Addresses of the nodes, node 0 first
     #[arg(long, value_name = "A,B,C", value_delimiter = ',')]
     addresses: Vec<Ipv4Addr>,
-    /// Run the membership service as a process of its own, at ADDRESS, so that the cluster survives the loss of any
-    /// node; ADDRESS may be left out without --addresses: a free loopback address is chosen
+    /// Configure the membership service as a separate process at ADDRESS, so that the cluster survives the loss of
+    /// any node; with --addresses, ADDRESS is required [default: a free loopback address]
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1)]
     membership: Option<Option<Ipv4Addr>>,
     /// Accept clients of Redis on port 6379 of each node

@@ -30,11 +30,11 @@ pub(crate) struct LockArguments {
 struct Acquisition {
     /// The lock's name, 1 to 48 bytes
     name: String,
-    /// Time to live of the lock in ms: it ends then unless it was renewed
+    /// Time to live of the lock in ms; the lock ends then unless it is renewed (`run` renews it)
     #[arg(long, value_name = "MS", default_value_t = 10_000,
           value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     ttl_ms: u64,
-    /// How long to wait for a lock that is held, in ms
+    /// Time to wait for a lock that is held, in ms; each attempt has --give-up-ms besides
     #[arg(long, value_name = "MS", default_value_t = 0)]
     wait_ms: u64,
 }

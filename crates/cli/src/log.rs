@@ -32,7 +32,7 @@ enum Request {
         /// Index of the entry, from 0
         index: u64,
     },
-    /// Show the progress of a replica and its leader
+    /// Show how far the answering replica has decided and applied the log, and which node leads
     Status {
         /// The log's name in the configuration
         name: String,

@@ -44,7 +44,10 @@ use weft_perftest::SERVER_COMMAND;
 
 use crate::failure::{Failure, Verdict};
 
-/// Replication, consensus and transactions for network cards: simulated, checked, and run over real sockets
+/// Replication, consensus and transactions in the network card: simulate them, check them, run them over UDP
+///
+/// An engine is one protocol: kv (key-value store), txn (transactions), smr (replicated log; `weft log`), rdt
+/// (replicated objects; `weft object`), rounds (consensus in synchronous rounds), lock (locks with fencing tokens).
 #[derive(Debug, Parser)]
 #[command(name = "weft", version, max_term_width = 110, subcommand_required = true)]
 struct Cli {
@@ -54,15 +57,15 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Take the tour: a simulated cluster with a crash, a checked history, real sockets, a report
+    /// Show what Weft does: crash a simulated node, check the history, run over real sockets, write a report
     Demo(demo::DemoArguments),
     /// Run a benchmark, in the simulator or over real sockets
     #[command(subcommand)]
     Bench(bench::Bench),
-    /// Run a fault campaign in the simulator: many seeds, each checked
+    /// Inject faults into simulated clusters, and check each run: one run for each seed
     #[command(subcommand)]
     Sim(sim::Sim),
-    /// Model-check a protocol: exhaustively for few nodes, with random schedules for more
+    /// Model-check a protocol, or check a recorded history
     #[command(subcommand)]
     Check(check::Check),
     /// List the replicated data types, and explain which of their calls need coordination
@@ -70,7 +73,7 @@ enum Command {
     Rdt(rdt::Rdt),
     /// Read and write keys of a running cluster
     Kv(kv::KvArguments),
-    /// Call a transaction of a running cluster
+    /// Run a transaction on a running cluster
     Txn(txn::TxnArguments),
     /// Write weft.toml for a new cluster
     Init(init::InitArguments),
@@ -82,14 +85,14 @@ enum Command {
     Object(object::ObjectArguments),
     /// Propose values to the consensus of a running cluster, and read its decisions
     Rounds(rounds::RoundsArguments),
-    /// Run a program of libibverbs on a device in user space: RoCE v2 over an ordinary UDP socket
+    /// Run a program that uses libibverbs on an RDMA device in user space: RoCE v2 over a UDP socket
     Run(run::RunArguments),
     /// Show the status of the nodes of a running cluster and of its membership service
     Status(status::StatusArguments),
     /// Start one node of a cluster
     #[command(name = NODE_COMMAND)]
     Start(process::NodeArguments),
-    /// Start the membership service as a process of its own
+    /// Start the membership service of a cluster that `weft init --membership` has configured
     #[command(name = MEMBERSHIP_COMMAND)]
     Membership(process::MembershipArguments),
     /// Draw results as one self-contained HTML page

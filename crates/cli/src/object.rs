@@ -22,7 +22,7 @@ pub(crate) struct ObjectArguments {
     name: String,
     /// A method or a query of the type
     method: String,
-    /// Arguments: integers; elements of sets are numbered from 0
+    /// Arguments of the call: integers; an element of a set is an integer from 0
     #[arg(value_name = "N", allow_negative_numbers = true)]
     arguments: Vec<i64>,
     /// The replica to ask [default: any]

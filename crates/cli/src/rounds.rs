@@ -23,13 +23,13 @@ enum Request {
         /// The value: text, at least one byte
         content: String,
     },
-    /// Read decisions in their order, as many as fit into one answer
+    /// Read decisions in order, as many as fit into one answer; continue with --after
     Read {
         /// Start after this decision, as INSTANCE/PROPOSER [default: at the beginning]
         #[arg(long, value_name = "PLACE", value_parser = parse_place)]
         after: Option<(u64, u8)>,
     },
-    /// Show the progress of a node
+    /// Show the current round and the last decision of the answering node
     Status,
 }
 

@@ -21,19 +21,19 @@ use crate::task::Reported;
 /// Engine under test.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Sim {
-    /// The clients that ship, at any engine
+    /// Run the shipped client library against an engine
     Clients(Reported<OnNodes<clients::ClientsOptions>>),
-    /// Replicated key-value store
+    /// Run the key-value store
     Kv(Reported<kv::KvCampaign>),
-    /// Locks with fencing tokens: the worked example of an engine
+    /// Run locks with fencing tokens
     Lock(Reported<OnNodes<lock::LockOptions>>),
-    /// Replicated data types
+    /// Run the replicated data types
     Rdt(Reported<rdt::RdtCampaign>),
-    /// Consensus in synchronous rounds
+    /// Run consensus in synchronous rounds
     Rounds(Reported<rounds::RoundsCampaign>),
-    /// Replicated log of one-sided writes (Mu)
+    /// Run the replicated log (Mu)
     Smr(Reported<smr::SmrCampaign>),
-    /// Distributed transactions
+    /// Run distributed transactions
     Txn(Reported<txn::TxnCampaign>),
     /// Join the results of a campaign's slices
     Merge(Reported<merge::Merge>),

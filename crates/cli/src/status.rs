@@ -27,7 +27,7 @@ pub(crate) struct StatusArguments {
     /// Configuration file of the cluster
     #[arg(long, value_name = "FILE", default_value = CONFIG)]
     config: PathBuf,
-    /// Time-out in ms
+    /// Time to wait for answers, in ms
     #[arg(long, value_name = "MS", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     give_up_ms: u64,
     /// Also show the counters of all nodes, except those that are 0; the JSON always has all counters

@@ -24,21 +24,23 @@ pub(crate) struct TxnArguments {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Action {
-    /// Call a registered procedure, exactly once
+    /// Run a registered procedure as one transaction, at most once
     Call(CallArguments),
 }
 
 #[derive(Clone, Debug, Args)]
 struct CallArguments {
-    /// The procedure's name
+    /// Name of the procedure; the key `procedures` of weft.toml names the set, and docs/transactions.md lists those
+    /// of each set
     procedure: String,
-    /// Keys as SHARD/NUMBER in the order of the procedure; r:SHARD/NUMBER is only read, w:SHARD/NUMBER only written
+    /// Keys in the order that the procedure expects: SHARD/NUMBER (read and written), r:SHARD/NUMBER (only read) or
+    /// w:SHARD/NUMBER (only written)
     #[arg(value_name = "KEY")]
     keys: Vec<String>,
     /// Arguments of the procedure: signed 64-bit integers
     #[arg(long, value_name = "N,N,...", value_delimiter = ',', allow_hyphen_values = true, value_parser = parse_number)]
     input: Vec<i64>,
-    /// The node to ask first
+    /// Node to send the request to first
     #[arg(long, value_name = "N", default_value_t = 0)]
     node: usize,
 }

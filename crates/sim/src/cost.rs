@@ -64,6 +64,8 @@ const ESTIMATE: &str = "estimate";
 pub struct CostProfile {
     /// Name of the profile.
     pub name: &'static str,
+    /// What the profile stands for, in a few words.
+    pub summary: &'static str,
     /// What the figures are based on, for readers of results made with them.
     pub basis: &'static str,
     /// Latencies, in sequence, from a frame's last bit on the wire to the start of the work on it.
@@ -261,6 +263,7 @@ impl CostProfile {
     /// An FPGA on the data path.
     pub const FPGA: Self = Self {
         name: "fpga",
+        summary: "engine on an FPGA NIC, application on its host",
         basis: "estimate until the gateware twin has measured it",
         receive: &[
             Figure::time("MAC, receive", 71_000, NIC_KV_5_8_MAC),
@@ -285,24 +288,35 @@ impl CostProfile {
     };
 
     /// An FPGA with the application on it as well: its calls of engines do not cross a bus.
-    pub const FPGA_APPLICATION: Self = Self { name: "fpga-application", host_bus: None, ..Self::FPGA };
+    pub const FPGA_APPLICATION: Self = Self {
+        name: "fpga-application",
+        summary: "engine and application on the FPGA NIC",
+        host_bus: None,
+        ..Self::FPGA
+    };
 
     /// The same card and application, with the latency that SafarDB has measured between its cards: one way
     /// into the other card's block RAM, including the network. So it must be used with a network of zero
     /// latency. Work that does not involve the network costs the same as in `fpga`.
     pub const FPGA_SAFARDB: Self = Self {
         name: "fpga-safardb",
+        summary: "engine and application on an FPGA NIC with the latencies that SafarDB measured",
         receive: &[Figure::time("passage, receive, with half of the network", 155_000, SAFARDB_C_1)],
         transmit: &[Figure::time("passage, transmit, with half of the network", 154_000, SAFARDB_C_1)],
         ..Self::FPGA_APPLICATION
     };
 
     /// The card of `fpga-safardb`, with the application on its host.
-    pub const FPGA_SAFARDB_HOST: Self = Self { host_bus: Some(QDMA), ..Self::FPGA_SAFARDB };
+    pub const FPGA_SAFARDB_HOST: Self = Self {
+        summary: "engine on an FPGA NIC with the latencies that SafarDB measured, application on its host",
+        host_bus: Some(QDMA),
+        ..Self::FPGA_SAFARDB
+    };
 
     /// The cores of a SmartNIC on the data path.
     pub const CORES: Self = Self {
         name: "cores",
+        summary: "engine on 16 threads of a SmartNIC's cores",
         basis: "built from published measurements; the division of an operation and the memory are estimates",
         receive: &[Figure::time(
             "MAC, receive",
@@ -350,6 +364,7 @@ impl CostProfile {
     /// The same card with all of its cores in use.
     pub const CORES_ALL: Self = Self {
         name: "cores-all",
+        summary: "engine on all 24 threads of a SmartNIC's cores",
         execution: Execution::Cores {
             threads: Figure::count("threads", 24, XENIC_CORES),
             frame_receive: Figure::time("frame, receive", 89_136, XENIC_NIC),
@@ -363,6 +378,7 @@ impl CostProfile {
     /// The host's CPU, with a card behind PCIe and kernel bypass.
     pub const HOST_CARD: Self = Self {
         name: "host-card",
+        summary: "engine on the host, behind a NIC that bypasses the kernel",
         basis: "built from published measurements; the division of an operation and the memory are estimates",
         receive: &[Figure::time("MAC, receive", 88_000, NIC_KV_5_12)],
         transmit: &[Figure::time("MAC, transmit", 162_000, NIC_KV_5_12)],
@@ -386,6 +402,7 @@ impl CostProfile {
     /// done by the hosts' CPUs ([`HOST_PROCESS`]).
     pub const RDMA_CARD: Self = Self {
         name: "rdma-card",
+        summary: "RDMA NIC without an engine",
         basis: "built from published measurements; held to SafarDB table 2.1",
         receive: &[Figure::time("MAC, receive", 88_000, NIC_KV_5_12)],
         transmit: &[Figure::time("MAC, transmit", 162_000, NIC_KV_5_12)],
@@ -416,6 +433,7 @@ impl CostProfile {
     /// never slower than a real card may be.
     pub const RDMA_CARD_PARALLEL: Self = Self {
         name: "rdma-card-parallel",
+        summary: "RDMA NIC with many queue pairs, without an engine",
         execution: Execution::Verbs {
             operation: Figure::time(
                 "frame built",
@@ -432,6 +450,7 @@ impl CostProfile {
     /// the gateware has produced its last beat, and is received when its last bit has arrived.
     pub const GATEWARE: Self = Self {
         name: "gateware",
+        summary: "the gateware, cycle by cycle",
         basis: "the SystemVerilog itself, cycle by cycle; memory and PCIe as others have measured them; no transceivers",
         receive: &[],
         transmit: &[],
@@ -451,8 +470,14 @@ impl CostProfile {
 
     /// Software on the host of a NIC that is simulated separately. Cores and memory are those of `host-card`;
     /// MAC and bus are those of that NIC. All of its constants are in the table.
-    pub const HOST_SOFTWARE: Self =
-        Self { name: "host-software", receive: &[], transmit: &[], wire_bus: None, ..Self::HOST_CARD };
+    pub const HOST_SOFTWARE: Self = Self {
+        name: "host-software",
+        summary: "software on the host of a NIC that is a machine of its own",
+        receive: &[],
+        transmit: &[],
+        wire_bus: None,
+        ..Self::HOST_CARD
+    };
 
     /// All profiles that a user may choose for a soft NIC.
     pub const ALL: [Self; 5] =

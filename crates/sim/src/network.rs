@@ -64,6 +64,16 @@ impl NetworkProfile {
     /// All networks.
     pub const ALL: [Self; 3] = [Self::DETPU, Self::SWITCH, Self::ZERO];
 
+    /// The name, and the latency in one direction: `switch (320 ns one way)`.
+    pub fn summary(&self) -> String {
+        let ns = |figure: Figure| figure.value / 1_000;
+        match (ns(self.one_way_min), ns(self.one_way_max)) {
+            (0, 0) => format!("{} (no latency)", self.name),
+            (least, most) if least == most => format!("{} ({least} ns one way)", self.name),
+            (least, most) => format!("{} ({least} to {most} ns one way)", self.name),
+        }
+    }
+
     /// The network with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|profile| profile.name == name)

@@ -24,17 +24,17 @@ const CLIENTS_MAX: u32 = 256;
 
 /// Definitions and method of the measurements.
 const DEFINITIONS: &str = "\
-Every engine runs on the nodes that `weft start` runs, simulated, with their leases and the membership service, under \
-the same network, cost profile, fault plan and seed. Its clients share one machine that costs no time; each has one \
-call under way and makes the next when it is answered, so the number of clients is the number of outstanding calls. \
-Throughput counts calls that did what they were to.
+Every engine runs in simulated nodes, which are those of `weft start` with their leases and the membership service, \
+under the same network, timing model, fault plan and seed. The clients share one machine without processing delay. \
+Each client has one outstanding call and makes the next when it is answered, so the number of clients is the number \
+of outstanding calls. Throughput counts successful calls.
 
-Engines differ in what an update is, who has it when it is answered, and what a read sees: the first table says so. \
-An engine that lacks what an option asks for is refused, because its figures would mean something else. Checks: kv is \
-linearizable; the log has each acknowledged append at one place, in an order that respects real time; all replicas of \
-the data type converge to what was acknowledged; balances are exact; tokens of locks grow.
+Engines differ in what an update does, in how many replicas have it when it is acknowledged, and in what a read may \
+return: the first table of the output states this. The command fails if an engine does not support an option that was \
+given. Checks: kv is linearizable; the log has each acknowledged append at one index, in an order that respects real \
+time; all replicas of the data type converge to the acknowledged calls; balances are exact; tokens of locks grow.
 
-Your own engine beside these: CONTRIBUTING.md, `Your own engine in an hour`.";
+To add your own engine, see `Your own engine in an hour` in CONTRIBUTING.md.";
 
 /// The environment that all engines share.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Offers for CompareGround {
     const NETWORKS: &'static [NetworkProfile] = NETWORKS;
     const PROFILES: &'static [CostProfile] = ENGINE_PROFILES;
     const FAULTS: Option<&'static str> =
-        Some("Fault plan in TOML, the same for all; clients begin at 20000 µs");
+        Some("All engines meet it. Times begin at the start of the nodes; clients start at 20000 µs");
 }
 
 /// Parameters of the comparison.
@@ -63,7 +63,7 @@ pub(crate) struct CompareOptions {
     /// Percentage of calls that update; the others read
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u8).range(0..=100))]
     updates: u8,
-    /// Value size in bytes, for engines whose calls carry one [default: 64]
+    /// Value size in bytes, for engines whose calls carry a value: kv and smr [default: 64]
     #[arg(long, value_name = "N", value_parser = parse::value_bytes)]
     value_bytes: Option<usize>,
     /// Virtual seconds of each measurement [default: 0.002]

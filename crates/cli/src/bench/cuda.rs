@@ -18,10 +18,11 @@ const ROUNDS: u64 = 20_000;
 
 /// What is measured, and what not.
 const DEFINITIONS: &str = "\
-Two cards on loopback UDP sockets. The region written to lies in ordinary host memory (host), in pinned host memory \
-that the GPU reads over PCIe (mapped), or on the GPU, reached by asynchronous copies of the driver (device). Every byte \
-passes through the host's processor and memory: no card reaches the GPU by itself. A kernel spins until it is told, \
-by a later WRITE or by the program that had the completion, and then compares all data of the round.";
+Two software NICs exchange frames over loopback UDP sockets. The region written to lies in ordinary host memory \
+(host), in pinned host memory that the GPU reads over PCIe (mapped), or on the GPU, reached by asynchronous copies of \
+the driver (device). Every byte passes through the host's processor and memory: no NIC accesses the GPU directly. In \
+each round a GPU kernel polls a flag, which a later WRITE or the program that has polled the completion sets, and \
+then compares all data of the round.";
 
 /// Parameters of the measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
@@ -39,13 +40,13 @@ pub(crate) struct CudaOptions {
     /// Number of outstanding messages
     #[arg(long, value_name = "N", default_value_t = DEPTH, value_parser = clap::value_parser!(u32).range(1..=128))]
     depth: u32,
-    /// Number of single messages of 64 bytes in each run, for the round trip
+    /// Number of 64-byte messages, one outstanding at a time, that measure the round-trip time
     #[arg(long, value_name = "N", default_value_t = LATENCY_MESSAGES, default_value_if(QUICK, IS_GIVEN, "100"), value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     latency_messages: u64,
-    /// Bytes that the kernel compares in each round
+    /// Bytes that are written, and compared by the kernel, in each round of the ordering check
     #[arg(long, value_name = "N", default_value_t = ROUND_BYTES, value_parser = round_bytes)]
     round_bytes: u32,
-    /// Number of rounds for each memory and each kind of notification
+    /// Number of rounds of the ordering check, for each kind of memory and each way to notify the kernel
     #[arg(long, value_name = "N", default_value_t = ROUNDS, default_value_if(QUICK, IS_GIVEN, "200"), value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     rounds: u64,
     /// Run with a known bug, which must be found

@@ -18,8 +18,8 @@ const TTL_MS: u64 = 1_000;
 
 /// Definitions of the measurements.
 const DEFINITIONS: &str = "\
-Each client acquires a lock, renews it --renewals times, and releases it, one call after the other. In the simulator \
-the engine is on the card and the clients' sessions are on its host, which each call crosses the bus to. A grant and a \
+Each client acquires a lock, renews it --renewals times and releases it, one call after the other. In the simulator \
+the engine runs on the NIC and the clients' sessions on its host, so each call crosses the host bus. A grant and a \
 release wait for every live replica, a renewal for none. Checked: no two clients hold a lock at the same time, and \
 tokens only grow.";
 

@@ -31,41 +31,42 @@ use crate::task::Reported;
 /// Subject of the benchmark.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
-    /// Load all engines of a running cluster at once and check the histories; nodes may be killed meanwhile
+    /// Load all engines of a running cluster at once and check the histories; you may kill nodes meanwhile
     Cluster(Reported<cluster::ClusterOptions>),
-    /// Engines side by side under one network, profile, load and fault plan: curves over the number of clients
+    /// Compare engines under the same network, profile, load and faults: throughput and latency over the number of
+    /// clients
     Compare(Reported<compare::CompareOptions>),
-    /// RDMA into memory that a GPU reads, beside host memory; a kernel checks that data precede completions
+    /// Measure RDMA into memory that a GPU reads; a GPU kernel checks that data arrive before their completion
     Cuda(Reported<cuda::CudaOptions>),
-    /// Replicated key-value store under a workload, with a checked history
+    /// Measure the replicated key-value store under a workload, and check the history
     Kv(Reported<kv::KvArguments>),
-    /// Locks with fencing tokens: acquire, renew, release, checked
+    /// Measure locks with fencing tokens: acquire, renew, release; mutual exclusion is checked
     Lock(Reported<OnNodes<lock::LockOptions>>),
-    /// NIC-KV's measurements on the key-value engine in gates, beside the published figures
+    /// Repeat the measurements of the NIC-KV paper on the gateware's key-value engine, compared with the paper
     NicKv(Reported<nic_kv::NicKvArguments>),
-    /// One RDMA verb between a client and a server, beside the limit of the link or the machine
+    /// Measure one RDMA operation between a client and a server, compared with the limit of the link or the machine
     Rdma(Reported<rdma::RdmaArguments>),
-    /// Replicated data types under their workloads, checked after every step
+    /// Measure replicated data types under their workloads, checked after every step
     Rdt(Reported<rdt::RdtOptions>),
-    /// Cost of the crash of a replica of a data type, and fail-over of its leader
+    /// Measure what the crash of a replica of a data type costs, and the fail-over of its leader
     RdtCrash(Reported<rdt_crash::RdtCrashOptions>),
-    /// Replicated objects split between the card's and the host's memory, over access share and skew
+    /// Measure replicated objects split between NIC memory and host memory
     RdtHybrid(Reported<rdt_hybrid::RdtHybridOptions>),
-    /// Consensus in synchronous rounds: lowest stable period, latency and throughput
+    /// Measure consensus in synchronous rounds: lowest stable period, latency and throughput
     Rounds(Reported<rounds::RoundsArguments>),
-    /// A service on the path of a card: what it costs, and whether what it leaves in memory is right
+    /// Measure a processing stage in a NIC's receive path: its throughput, and the correctness of its output
     Service(Reported<service::ServiceOptions>),
-    /// Replicated log of one-sided writes (Mu): appends, fail-over, permission switch
+    /// Measure the replicated log (Mu, by one-sided WRITEs): appends, fail-over, permission switch
     Smr(Reported<smr::SmrOptions>),
-    /// Objects and roundtrips per lookup of the transaction store, beside other tables (Xenic, table 2)
+    /// Count the objects and round trips that a lookup reads, in the transaction store and other hash tables
     Store(Reported<store::StoreOptions>),
-    /// Distributed transactions, with engines on SmartNICs or hosts, checked for strict serializability
+    /// Measure distributed transactions, with engines on SmartNICs or hosts, checked for strict serializability
     Txn(Reported<txn::TxnOptions>),
-    /// Ablation of the transaction engine's design (Xenic's figure 9), beside the published figures
+    /// Measure what each part of the transaction engine's design adds (ablation; figure 9 of the Xenic paper)
     TxnSteps(Reported<txn_steps::StepsOptions>),
-    /// Fewest threads and cores for 95 % of the peak (Xenic's table 3), beside the published figures
+    /// Find the fewest host threads and NIC cores for 95 % of the peak throughput (table 3 of the Xenic paper)
     TxnThreads(Reported<txn_threads::ThreadsOptions>),
-    /// Transactions over real processes on this machine, checked; a node may be killed and restarted
+    /// Measure transactions between real processes on this machine, checked; --kill kills and restarts a node
     TxnNet(Reported<txn_net::TxnNetOptions>),
 }
 

@@ -17,10 +17,11 @@ const VALUE_BYTES: u32 = 1_024;
 
 /// Definitions of the parts of a latency.
 const DEFINITIONS: &str = "\
-MAC: the whole frame into or out of the MAC, taken from the paper. Memory: from a memory access's command to its \
-last word or its response, modelled with the paper's latency. Replication: the rest, from the last beat of the \
-incoming frame to the first beat of the outgoing one, without memory, in cycles of the gateware. A follower \
-acknowledges a write when its window has accepted it or, in the rows `after memory`, when it has reached memory too.";
+The tables divide a latency as the NIC-KV paper does (docs/sources.md). MAC: the whole frame into or out of the MAC, \
+taken from the paper. Memory: from the command of a memory access to its last word or its response, modelled with the \
+paper's latency. Replication: the rest, from the last beat of the incoming frame to the first beat of the outgoing \
+frame, without memory, in cycles of the gateware. A follower acknowledges a write when its receive window has \
+accepted it or, in the rows `after memory`, when the write has reached memory too.";
 
 /// The measurement, and the outputs of its results.
 #[derive(Clone, Debug, Args)]
@@ -43,14 +44,17 @@ impl Offers for NicKvGround {}
 /// Parameters of the measurements.
 #[derive(Clone, Debug, PartialEq, Args)]
 struct NicKvOptions {
-    /// Value size in bytes; the engine in gates holds up to 1024
+    /// Value size in bytes, 8 to 1024
     #[arg(long, value_name = "N", default_value_t = VALUE_BYTES,
           value_parser = clap::value_parser!(u32).range(i64::from(VALUE_BYTES_MIN)..=i64::from(VALUE_BYTES_MAX)))]
     value_bytes: u32,
-    /// Make shorter runs; the cycle counts of idle cards do not change
+    /// Make shorter runs; the latencies of an unloaded NIC stay exact
     #[arg(long)]
     quick: bool,
-    /// Only these parts: passages, hbm, saturation, curve, nodes, loss, software, occupancy
+    /// Measure only these parts, separated by commas: passages (latency of an unloaded NIC), hbm (transport between
+    /// MAC and HBM), saturation (maximum throughput of a node), curve (latency over throughput), nodes (2 to 8
+    /// nodes), loss (lost frames), software (the engine on the host), occupancy (memory accesses as the table fills
+    /// up)
     #[arg(long, value_name = "PART", value_delimiter = ',')]
     only: Vec<Part>,
     #[command(flatten)]

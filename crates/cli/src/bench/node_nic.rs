@@ -26,10 +26,10 @@ pub(crate) enum EnginePlace {
 /// Parameters of the nodes' NIC.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 pub(crate) struct NodeNicOptions {
-    /// NIC: in software, or the gateware cycle by cycle (sim only)
+    /// NIC: soft (in software) or rtl (the gateware, simulated cycle by cycle; only in the simulator)
     #[arg(long, value_name = "soft|rtl", default_value = "soft", value_parser = parse::nic)]
     pub(crate) nic: NicModel,
-    /// Place of the engine with --nic rtl: in gates on the NIC, or in software on the host
+    /// Place of the engine with --nic rtl: nic (in gateware on the NIC) or host (in software on the host)
     #[arg(long, value_enum, value_name = "nic|host", default_value_t, hide_possible_values = true)]
     pub(crate) engine: EnginePlace,
     /// Nodes with gateware under --nic rtl, as 0,2; the others have software NICs [default: all]

@@ -27,7 +27,8 @@ pub(crate) struct NodesGround;
 impl Offers for NodesGround {
     const NETWORKS: &'static [NetworkProfile] = NETWORKS;
     const PROFILES: &'static [CostProfile] = ENGINE_PROFILES;
-    const FAULTS: Option<&'static str> = Some("Fault plan in TOML, in sim; clients begin at 20000 µs");
+    const FAULTS: Option<&'static str> =
+        Some("Times begin at the start of the nodes; clients start at 20000 µs. Only with --world sim");
 }
 
 /// The engine of a measurement, and the options of the engine's clients.

@@ -38,8 +38,9 @@ pub(crate) struct RdmaGround;
 
 impl Offers for RdmaGround {
     const PROFILES: &'static [CostProfile] = &CostProfile::ALL;
-    const FAULTS: Option<&'static str> =
-        Some("Fault plan in TOML for the machines `client` and `server`, in sim");
+    const FAULTS: Option<&'static str> = Some(
+        "The machines are `client` and `server`; times begin at the start of the run. Only with --world sim",
+    );
 }
 
 /// The run, and the files that only this bench has.
@@ -53,14 +54,14 @@ pub(crate) struct RdmaArguments {
     /// Plot rates and queue lengths over time as one HTML page, with --incast
     #[arg(long, value_name = "FILE.html", requires = "incast")]
     plot: Option<PathBuf>,
-    /// Write a waveform of the first machine's gateware, with --nic rtl; of a short window, because each cycle takes
-    /// kilobytes
+    /// Write a waveform of the first machine's gateware, with --nic rtl; the window is short because each cycle
+    /// takes kilobytes
     #[arg(long, value_name = "FILE")]
     fst: Option<PathBuf>,
-    /// Start of the waveform in us of virtual time [default: 1, at the first post]
+    /// Start of the waveform in µs of virtual time [default: 1, when the first work request is posted]
     #[arg(long, value_name = "US", requires = "fst", value_parser = clap::value_parser!(u64).range(..=600_000_000))]
     fst_from_us: Option<u64>,
-    /// End of the waveform in us of virtual time [default: 10 us, or 2500 cycles, after its start]
+    /// End of the waveform in µs of virtual time [default: 10 µs, which are 2500 cycles, after the start]
     #[arg(long, value_name = "US", requires = "fst", value_parser = clap::value_parser!(u64).range(..=600_000_000))]
     fst_to_us: Option<u64>,
 }
@@ -71,7 +72,7 @@ struct RdmaOptions {
     /// Simulator with virtual time (sim), or two real processes over loopback (net)
     #[arg(long, value_name = "sim|net", default_value = "sim", value_parser = parse::world)]
     world: World,
-    /// NIC: in software, or the gateware cycle by cycle (sim only)
+    /// NIC: soft (in software) or rtl (the gateware, simulated cycle by cycle; only with --world sim)
     #[arg(long, value_name = "soft|rtl", default_value = "soft", value_parser = parse::nic)]
     nic: NicModel,
     /// Verb: write, write_imm, send, send_imm, read, fetch_add or cmp_swap
@@ -104,11 +105,11 @@ struct RdmaOptions {
     /// Path MTU in bytes: 256, 512, 1024, 2048 or 4096
     #[arg(long, value_name = "N", default_value_t = MTU)]
     mtu: u32,
-    /// Outstanding work requests per queue pair [default: a window of 512 KiB in sim, 16 to 2048; of 1 MiB in net, 16
-    /// to 4096]
+    /// Outstanding work requests per queue pair [default: as many as make 512 KiB in sim (16 to 2048), 1 MiB in net
+    /// (16 to 4096)]
     #[arg(long, value_name = "N")]
     tx_depth: Option<u32>,
-    /// Number of messages over all queue pairs; in net, in each round [default: 10000]
+    /// Number of messages of all queue pairs together; with --world net, in each repetition [default: 10000]
     #[arg(
         long,
         visible_alias = "ops",
@@ -117,7 +118,7 @@ struct RdmaOptions {
         default_value_if(QUICK, IS_GIVEN, "200")
     )]
     iterations: Option<u64>,
-    /// Duration in ms instead of --iterations; in net, of each round
+    /// Duration in ms instead of --iterations; with --world net, of each repetition
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
     duration_ms: Option<u64>,
     #[command(flatten)]

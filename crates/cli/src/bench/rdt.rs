@@ -34,7 +34,7 @@ impl Offers for RdtGround {
     /// Cards that run the application. Systems whose application runs on the host have the same card.
     const PROFILES: &'static [CostProfile] = &[CostProfile::FPGA_APPLICATION, CostProfile::FPGA_SAFARDB];
     const FAULTS: Option<&'static str> =
-        Some("Fault plan in TOML, for weft and hamband, in µs after all clients have begun");
+        Some("Times begin when all clients have started. Only for the systems weft and hamband");
 }
 
 /// Definitions and method of the measurements.
@@ -53,13 +53,13 @@ In `waverunner` and `weft-log` every operation, including queries, goes through 
 majority has it, so the object is linearizable. All clients call the leader's application, which runs on the host \
 behind the bus in `waverunner` and on the card in `weft-log`.
 
-Under --faults the others take over what a crashed node's client had still to ask; what it was asking stays \
-unanswered. A node of `weft` that restarts copies the object from the others; a process of `hamband` does not come back, and \
+When a node crashes under --faults, the other clients take over the operations that its client had not started; the \
+client's outstanding operations stay unanswered. A node of `weft` that restarts copies the object from the others; a process of `hamband` does not come back, and \
 the machines of `waverunner` and `weft-log` do not fail.
 
 Several types, numbers of nodes, commit rules or systems give a table; each system is compared with the first. A \
 reference model repeats all calls for each replica and checks convergence, the invariant after every step, \
-exactly-once effect, one order in each synchronization group that respects real time, and the answers of queries. \
+exactly-once effect, one order, which respects real time, of the calls that conflict, and the answers of queries. \
 Systems with one log are checked for linearizability.";
 
 /// Data types, separated by commas.
@@ -141,14 +141,18 @@ pub(crate) struct RdtOptions {
     /// Former name of --profile
     #[arg(long, value_name = "NAME", hide = true, conflicts_with = "profile")]
     card: Option<Card>,
-    /// How calls reach the objects: write, buffered or rpc [default: rpc; for hamband, buffered]
+    /// How calls reach the other replicas: write (RDMA WRITE; each access reads memory), buffered (RDMA WRITE into
+    /// memory that is polled into a copy on chip) or rpc (the arriving frame calls the engine) [default: rpc; for
+    /// hamband, buffered]
     #[arg(long, value_name = "NAME")]
     configuration: Option<Configuration>,
-    /// When a conflict-free call is answered, separated by commas: majority, local
+    /// When a call without conflicts is answered: majority (a majority has it in memory), local (it has taken
+    /// effect at its own replica), or both, separated by commas
     #[arg(long, value_name = "RULES", value_delimiter = ',', default_value = "majority")]
     commit: Vec<Commit>,
-    /// Which clients make which calls: all, or leader (as in Hamband's workloads: the leader's client makes only
-    /// conflicting calls and the followers' clients the others, balanced by queries)
+    /// Which clients make which calls: all (every client makes all kinds), or leader (as in Hamband's workloads:
+    /// the leader's client makes all conflicting calls and the followers' clients the others; whoever has fewer
+    /// calls makes more queries)
     #[arg(long, value_name = "WHO", default_value_t)]
     callers: Callers,
     /// Outstanding operations of each client

@@ -45,7 +45,7 @@ pub(crate) struct RdtCrashOptions {
     /// Victim of the crash: replica (of a type without leaders), follower or leader [default: each in turn]
     #[arg(long, value_name = "WHO")]
     crash: Option<Victim>,
-    /// Data type [default: 2p-set for a replica, account for a follower or leader]
+    /// Data type, one of those of `weft rdt list` [default: 2p-set for a replica, account for a follower or leader]
     #[arg(long = "type", value_name = "TYPE")]
     name: Option<TypeName>,
     /// Percentages of operations that call a method, separated by commas
@@ -54,7 +54,8 @@ pub(crate) struct RdtCrashOptions {
     /// Systems: weft (on the card), hamband (on the host beside an RDMA card), or both
     #[arg(long = "system", alias = "systems", value_name = "LIST", default_value = SYSTEMS, value_delimiter = ',')]
     systems: Vec<System>,
-    /// When a conflict-free call is answered: majority or local
+    /// When a call without conflicts is answered: majority (a majority has it in memory) or local (it has taken
+    /// effect at its own replica)
     #[arg(long, value_name = "RULE", default_value_t)]
     commit: Commit,
     /// Number of replicas, 3 to 8

@@ -60,7 +60,8 @@ pub(crate) struct RdtHybridOptions {
     /// Numbers of updates to combine before sending, 1 to 64
     #[arg(long, value_name = "LIST", default_value = SUMMARIZE, value_delimiter = ',', value_parser = parse::fold)]
     summarize: Vec<usize>,
-    /// When a conflict-free call is answered: majority or local
+    /// When a call without conflicts is answered: majority (a majority has it in memory) or local (it has taken
+    /// effect at its own replica)
     #[arg(long, value_name = "RULE", default_value_t)]
     commit: Commit,
     /// Number of replicas, 2 to 8

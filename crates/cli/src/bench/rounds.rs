@@ -27,22 +27,23 @@ impl Offers for RoundsGround {
     const NETWORKS: &'static [NetworkProfile] =
         &[NetworkProfile::DETPU, NetworkProfile::SWITCH, NetworkProfile::ZERO];
     const PROFILES: &'static [CostProfile] = &[CostProfile::FPGA, CostProfile::CORES, CostProfile::HOST_CARD];
-    const FAULTS: Option<&'static str> =
-        Some("Fault plan in TOML, with --period-ns; proposals are measured after 50 µs and 50 rounds");
+    const FAULTS: Option<&'static str> = Some(
+        "Requires --period-ns. Times begin at the start of the nodes; the measurement starts 50 rounds after 50 µs",
+    );
 }
 
 /// Definitions and method of the measurements.
 const DEFINITIONS: &str = "\
 Every node proposes once in every round, and every host checks the decisions that it receives against those of all \
 others. A period is stable if, in a whole run, no message was late, no member was suspected and no node fenced \
-itself. Without --period-ns, the command searches for the lowest stable period, makes the measurement at that \
-period, and shows shorter periods below it. Network `detpu`: 1,387 to 1,410 ns between the MACs, uniformly \
+itself. Without --period-ns, the command searches for the lowest stable period, measures at that period, and also \
+lists shorter periods, which are unstable. Network `detpu`: 1,387 to 1,410 ns between the MACs, uniformly \
 distributed, plus serialization on two links; `zero`: serialization only.
 
-Under --faults no period is stable, so --period-ns says which one runs. Both runs, that of --rounds and that of the \
-latency, meet the plan. A node that crashes takes its outstanding proposals with it (unanswered); a proposal that too \
-few members heard is dropped, and its host is told so. A node that restarts, or was left out for 50 µs, asks to be let \
-in again.";
+With --faults no period is stable, so --period-ns is required. The command makes two runs, one of --rounds rounds for \
+throughput and one for latency, and both meet the fault plan. The outstanding proposals of a node that crashes stay \
+unanswered; a proposal that too few members received is dropped, and its host is notified. A node that restarts, or \
+that was excluded for 50 µs, requests to rejoin.";
 
 /// The measurement, and its outputs.
 #[derive(Clone, Debug, Args)]
@@ -50,7 +51,7 @@ in again.";
 pub(crate) struct RoundsArguments {
     #[command(flatten)]
     options: RoundsOptions,
-    /// Show published figures beside the result
+    /// Show the figures of the detPU paper beside the result
     #[arg(long)]
     compare: bool,
 }
@@ -58,7 +59,7 @@ pub(crate) struct RoundsArguments {
 /// Parameters of the measurement.
 #[derive(Clone, Debug, PartialEq, Args)]
 struct RoundsOptions {
-    /// Engine: in software, or in gates, cycle by cycle
+    /// Consensus engine: soft (in software) or rtl (the gateware, simulated cycle by cycle)
     #[arg(long, value_name = "soft|rtl", default_value = "soft", value_parser = parse::nic)]
     nic: NicModel,
     /// Number of nodes, 2 to 8

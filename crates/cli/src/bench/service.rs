@@ -17,21 +17,22 @@ const SEED: u64 = 7;
 
 /// Help text: what is measured.
 const DEFINITIONS: &str = "\
-Rows are written over UDP sockets from one soft card to another, with the service on the receiver's path and without, \
-in turn. The limit is what the same two cards reach without the service. What lies in memory is compared with the \
-features of every row.";
+Rows are written over UDP sockets from one software NIC to another, in turn with and without the service in the \
+receive path. The throughput without the service is the limit. The content of the receiver's memory is compared with \
+the features of every row.";
 
 /// Parameters of the measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct ServiceOptions {
-    /// Service: preprocess
+    /// Service: preprocess, which turns rows of raw values into the input features of a recommender model
     #[arg(long, value_name = "NAME", value_parser = ["preprocess"])]
     service: String,
-    /// NIC: in software
+    /// NIC: soft (in software)
     #[arg(long, value_name = "soft", default_value = "soft", value_parser = ["soft"])]
     nic: String,
-    /// Pipeline: criteo, balboa, or a file that declares one in TOML
+    /// Pipeline of operators: criteo (for rows of the Criteo data set), balboa (that of the BALBOA paper) or a TOML
+    /// file (docs/services.md)
     #[arg(long, value_name = "NAME|FILE.toml", default_value = PIPELINE)]
     pipeline: String,
     /// Number of rows in a message

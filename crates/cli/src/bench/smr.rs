@@ -25,17 +25,16 @@ impl Offers for SmrGround {
     const PROFILES: &'static [CostProfile] =
         &[CostProfile::FPGA_APPLICATION, CostProfile::FPGA, CostProfile::CORES, CostProfile::HOST_CARD];
     const FAULTS: Option<&'static str> =
-        Some("Fault plan in TOML while appends are measured, which is from 100 to 2100 µs");
+        Some("Times begin at the start of the nodes; appends are measured from 100 to 2100 µs");
     const SEED: Option<u64> = Some(1);
 }
 
 /// Definitions of the figures.
 const DEFINITIONS: &str = "\
-In the default profile the log and the application that appends to it are on the card; the default network is \
-detPU's. An append is answered when a \
-majority has it in memory. Fail-over: from the crash of the leader until the next leader has answered its first \
-append. Permission switch: from the new leader's request until a majority of nodes has revoked the old permission, \
-granted the new one and acknowledged it; the register update on the card is a negligible part of it.";
+In the default profile the log and the application that appends to it run on the NIC; the default network has the \
+latency that detPU measured. An append is answered when a majority has it in memory. Fail-over: from the crash of the \
+leader until the next leader has answered its first append. Permission switch: from the new leader's request until a \
+majority of nodes has revoked the old permission, granted the new one and acknowledged it.";
 
 /// Parameters of the measurement.
 #[derive(Clone, Debug, PartialEq, Args)]

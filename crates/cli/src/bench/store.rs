@@ -18,14 +18,15 @@ const SEED: u64 = 1;
 
 /// Definitions of the figures.
 const DEFINITIONS: &str = "\
-The objects are in the host's memory. A lookup on the card reads them by DMA and has none of them cached. Objects \
-read: slots read, used or free. Roundtrips: reads that wait for one another. D_m, the displacement limit: an object \
-is fewer than D_m slots away from its home slot. H: slots of a neighbourhood. B: objects of a bucket.
+The objects are in the host's memory. A lookup on the NIC reads them by DMA and has none of them cached. Columns: \
+objects read counts slots that were read, used or free; round trips counts reads that depend on an earlier read. \
+Parameters of the tables: D_m, the displacement limit, an object is fewer than D_m slots away from its home slot; H, \
+slots of a neighbourhood (hopscotch hashing); B, objects of a bucket (chaining).
 
-Indexes: `highest` keeps the highest displacement in each segment, as the host reports it (Xenic's d_i); `highest + \
-1` reads one object more, as Xenic does (k = 1); `runs` keeps where the objects of each home slot are. `While \
-replacing` alternates a deletion, an insertion and a lookup, and the host's reports reach the card late. Published \
-figures: Xenic, table 2.";
+The NIC holds an index of the table. `highest` has the largest displacement in each segment, as the host reports it \
+(Xenic's d_i); `highest + 1` reads one object more, as Xenic does (k = 1); `runs` has the position of the objects of \
+each home slot. `While replacing` alternates a deletion, an insertion and a lookup, and the host's reports reach the \
+NIC late. Published figures: Xenic, table 2.";
 
 /// Parameters of the measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
@@ -43,10 +44,10 @@ pub(crate) struct StoreOptions {
     /// Number of lookups in each table
     #[arg(long, value_name = "N", default_value_t = LOOKUPS, default_value_if(QUICK, IS_GIVEN, "10000"), value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     lookups: u64,
-    /// Number of objects to replace afterwards [default: a sixteenth]
+    /// Number of objects to replace after the lookups [default: a sixteenth of --keys]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     replacements: Option<u64>,
-    /// Delay of the host's reports to the card, in replacements
+    /// Delay with which the NIC learns of the host's changes, as a number of replacements
     #[arg(long, value_name = "N", default_value_t = LAG, value_parser = clap::value_parser!(u64).range(0..=500))]
     lag: u64,
     /// Seed of keys and lookups

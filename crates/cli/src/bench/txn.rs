@@ -23,8 +23,8 @@ with one outstanding transaction each; the loads run one after the other. Throug
 second and server; for tpcc, new orders. Latency is from a client's first call to the last answer, including all \
 retries.
 
-A window begins when a fifth of the transactions of its load have ended and each client has completed one (or, where \
-some clients starve, when as many have ended as the load has). A transaction counts in the window in which it \
+The measurement window of a load begins when a fifth of its transactions have ended and each client has completed one \
+(or, if some clients starve, when as many transactions have ended as the load has in all). A transaction counts in the window in which it \
 starts, and the measurement waits for its end, so that each kind counts as often as clients call it; clients \
 continue for at most another window. Bytes, frames, messages and DMA copies are those of all servers within the \
 window, per committed transaction.
@@ -73,8 +73,13 @@ pub(crate) struct TxnOptions {
     /// SmartNIC cores that run the engine of weft [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     nic_cores: Option<u32>,
-    /// Disable parts of the design (ablation): multi-hop, card-execution, host-execution, combined-requests (with
-    /// multi-hop), log-differences, own-keys-order, aggregation, dma-vectors, asynchronous-dma (with dma-vectors)
+    /// Disable parts of the design (ablation), separated by commas: multi-hop (transactions of one shard, or of the
+    /// own and one other, run at the other's primary), card-execution (procedures run on the NIC), host-execution
+    /// (hosts execute what concerns only their own shards), combined-requests (one request reads and locks a key;
+    /// disables multi-hop too), log-differences (replicas get the difference of a value), own-keys-order (own locks
+    /// are tested first, own reads come last), aggregation (messages share frames), dma-vectors (copies are
+    /// submitted in vectors), asynchronous-dma (a core continues while a copy is in progress; disables dma-vectors
+    /// too)
     #[arg(long, value_name = "NAME,NAME,...", value_delimiter = ',')]
     without: Vec<Without>,
 }

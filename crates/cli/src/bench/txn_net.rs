@@ -45,7 +45,7 @@ pub(crate) struct TxnNetOptions {
     /// Number of node processes, 1 to 16, each with one shard
     #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::nodes)]
     nodes: usize,
-    /// Replicas of each shard [default: 3, or the number of nodes if smaller]
+    /// Replicas of each shard, the primary included [default: 3, or the number of nodes if smaller]
     #[arg(long, value_name = "N", value_parser = parse::positive)]
     replication: Option<usize>,
     /// Number of clients, 1 to 1024, each with one outstanding transaction
@@ -60,7 +60,7 @@ pub(crate) struct TxnNetOptions {
     /// How long a process polls before it sleeps, in µs; 0 where other processes need the cores [default: 50]
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     spin_us: Option<u64>,
-    /// Seed of the calls, though not of their order
+    /// Seed of the calls and their arguments; how calls interleave depends on timing
     #[arg(long, value_name = "N", default_value_t = SEED)]
     seed: u64,
 }

@@ -34,7 +34,7 @@ impl Offers for FaultyServersGround {
     const NETWORKS: &'static [NetworkProfile] = ServersGround::NETWORKS;
     const PROFILES: &'static [CostProfile] = ServersGround::PROFILES;
     const FAULTS: Option<&'static str> =
-        Some("Fault plan in TOML of links and pauses, from when the servers start; none may crash");
+        Some("Times begin at the start of the servers. Faults of links and pauses only: no server may crash");
 }
 
 /// The cluster, and how it is looked at.
@@ -43,7 +43,7 @@ pub(super) struct Servers<O: Offers = ServersGround> {
     /// Number of servers, 1 to 16
     #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::nodes)]
     nodes: usize,
-    /// Replicas of each shard, at most the number of servers
+    /// Replicas of each shard, the primary included, 1 to the number of servers
     #[arg(long, value_name = "N", default_value_t = REPLICATION, value_parser = parse::positive)]
     replication: usize,
     /// Link rate of each server in Gb/s

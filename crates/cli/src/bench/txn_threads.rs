@@ -17,11 +17,11 @@ const OUTSTANDING: &str = "64,256";
 
 /// Definitions and method of the measurements.
 const DEFINITIONS: &str = "\
-Reproduces Xenic's table 3. The peak is the highest throughput of all loads with 32 threads on each host and, for \
-`weft`, all cores of each card. The command then removes threads while 95 % of the peak remains: for `weft`, host \
-threads with all cores, and cores with all host threads, each alone as in the paper (both reductions together may \
-fall below 95 %). More threads are assumed never to do less, so not every number is tried. Normalised: a core counts \
-as 0.31 threads, the ratio of their Coremark scores.
+Reproduces table 3 of the Xenic paper. The peak is the highest throughput of all loads with 32 threads on each host \
+and, for `weft`, all cores of each NIC. The command then removes threads while 95 % of the peak remains: for `weft`, \
+host threads with all cores, and cores with all host threads, each alone as in the paper (both reductions together \
+may fall below 95 %). The search assumes that throughput does not fall with more threads, so it does not try every \
+number. Normalised: one NIC core counts as 0.31 host threads, the ratio of their Coremark scores.
 
 All times are virtual; docs/costs.md lists the cost constants with their sources. Every run is checked for strict \
 serializability.";
@@ -36,7 +36,7 @@ pub(crate) struct ThreadsOptions {
     /// Accounts, keys or warehouses per server, with a single workload [default: as in weft bench txn]
     #[arg(long, value_name = "N")]
     size: Option<u64>,
-    /// TPC-C items, and stock rows per warehouse
+    /// TPC-C items, and stock rows per warehouse [default: as in weft bench txn]
     #[arg(long, value_name = "N")]
     items: Option<u32>,
     /// Number of transactions of all clients together, in each run

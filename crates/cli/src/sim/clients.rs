@@ -11,17 +11,17 @@ use crate::replay::CommandLine;
 
 /// Checks of a run.
 const DEFINITIONS: &str = "\
-Eight clients on a machine of their own call an engine through the network, with the client's half, the nodes and \
-the membership service that ship; half of their calls are reads. kv: linearizable. smr: every entry has one place, \
-whoever reads it, and appends stand in the order of real time. rdt: all replicas of a counter end with what was \
-acknowledged. txn: each balance is what was deposited. lock: tokens grow. After the last fault every node must \
-serve again, and every call must end.";
+Eight clients on one separate machine call an engine through the network. The client library, the nodes and the \
+membership service are those of `weft-client`, `weft start` and `weft membership`; half of the calls are reads. \
+Checks: kv, the history is linearizable; smr, each entry has the same index for every reader, and appends are ordered \
+in real time; rdt, every replica of a counter ends with all acknowledged calls; txn, each balance is the sum of its \
+deposits; lock, tokens grow. After the last fault every node must serve again, and every call must end.";
 
 /// The engine whose clients these are.
 #[derive(Clone, Debug, PartialEq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct ClientsOptions {
-    /// The engine: kv, smr, rdt, txn or lock
+    /// Engine that the clients call: kv, smr, rdt, txn or lock
     #[arg(long, value_name = "ENGINE")]
     engine: EngineName,
 }

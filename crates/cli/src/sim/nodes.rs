@@ -71,8 +71,9 @@ struct NodeRuns {
     seeds: SeedOptions,
     #[command(flatten)]
     ground: Ground<CampaignGround>,
-    /// Kinds of faults: all, none, a list of loss, duplication, reordering, corruption, partition, one_way_cut, crash,
-    /// pause, slow_link, outage (of the membership service), partial_partition, or a fault plan in TOML
+    /// Kinds of faults, separated by commas: loss, duplication, reordering, corruption, partition, one_way_cut,
+    /// crash, pause, slow_link, outage (of the membership service), partial_partition; or all; or none; or the path
+    /// of a fault plan in TOML. docs/fault-plans.md describes each
     #[arg(long, value_name = "KINDS|PLAN.toml", default_value = "all")]
     faults: Faults,
     /// A known bug around the engines to run with, to see it caught

@@ -18,12 +18,12 @@ const NODES: usize = 5;
 
 /// Checks of a run.
 const DEFINITIONS: &str = "\
-In each run the clients of all nodes call the methods of one data type while nodes crash and come back empty, pause, \
-their network loses, delays, duplicates and partitions, and the membership service has outages. A crash is skipped \
-if it would leave no majority with its memory. A reference model repeats all calls for each replica: answered calls \
-must take effect exactly once everywhere, refused calls nowhere, and conflicting calls in one order that respects \
-real time; the invariant must hold after every step; all replicas must end in the same state. After the last fault \
-every node must serve again. Without --type and --configuration, the seeds take them in turn.";
+In each run the clients of all nodes call the methods of one data type. Meanwhile nodes crash, restart with empty \
+memory and pause; the network loses, delays, duplicates and partitions frames; the membership service fails for a \
+time. A crash is skipped if no majority of nodes would keep its memory. A reference model repeats all calls for each \
+replica: answered calls must take effect exactly once everywhere, refused calls nowhere, and conflicting calls in one \
+order that respects real time; the invariant must hold after every step; all replicas must end in the same state. \
+After the last fault every node must serve again. Without --type and --configuration, the seeds take them in turn.";
 
 /// Parameters of a campaign.
 #[derive(Clone, Debug, PartialEq, Args)]
@@ -34,14 +34,15 @@ pub(crate) struct RdtCampaign {
     nodes: usize,
     #[command(flatten)]
     seeds: SeedOptions,
-    /// Kinds of faults: all, none, or a list of loss, duplication, reordering, corruption, partition, one_way_cut,
-    /// crash, pause, slow_link, outage (of the membership service), partial_partition
+    /// Kinds of faults, separated by commas: loss, duplication, reordering, corruption, partition, one_way_cut,
+    /// crash, pause, slow_link, outage (of the membership service), partial_partition; or all, or none.
+    /// docs/fault-plans.md describes each
     #[arg(long, value_name = "KINDS", default_value = "all", value_parser = faults::network_kinds)]
     faults: FaultKinds,
-    /// Data type [default: each in turn]
+    /// Data type, one of those of `weft rdt list` [default: each in turn]
     #[arg(long = "type", value_name = "TYPE")]
     name: Option<TypeName>,
-    /// How calls reach the objects: write, buffered or rpc [default: each in turn]
+    /// How calls reach the other replicas: write, buffered or rpc, as in weft bench rdt [default: each in turn]
     #[arg(long, value_name = "NAME")]
     configuration: Option<Configuration>,
     /// Plant this known bug in the engine, to see the campaign find it

@@ -37,13 +37,14 @@ pub(crate) struct RoundsCampaign {
     /// Consensus instances in flight, 4 or 8 [default: the fewest that the nodes need]
     #[arg(long, value_name = "4|8", value_parser = parse::window)]
     window: Option<u64>,
-    /// Engine: in software, or in gates, cycle by cycle
+    /// Consensus engine: soft (in software) or rtl (the gateware, simulated cycle by cycle)
     #[arg(long, value_name = "soft|rtl", default_value = "soft", value_parser = parse::nic)]
     nic: NicModel,
     /// Service: streams of proposals and decisions, or a register with clients of its own
     #[arg(long, value_name = "streams|register", default_value_t)]
     service: Service,
-    /// Seal all frames between nodes and clients by PSP, with keys that change; an observer checks every nonce
+    /// Encrypt all frames between nodes and clients with PSP (the PSP Security Protocol) and rotate the keys; an
+    /// observer checks that no nonce is used twice
     #[arg(long)]
     psp: bool,
     /// Plant this known bug in the engine, to see the campaign find it

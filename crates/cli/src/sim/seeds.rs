@@ -21,7 +21,8 @@ pub(super) struct SeedOptions {
         default_value_if(QUICK, IS_GIVEN, "1..2")
     )]
     seeds: Seeds,
-    /// Slice of the seeds to run, such as 2/8: machines share a campaign, and `weft sim merge` joins their results
+    /// Run only slice I of N of the seeds, such as 2/8 (I from 1), to spread a campaign over machines; `weft sim
+    /// merge` joins the results
     #[arg(long, value_name = "I/N")]
     slice: Option<Slice>,
 }

@@ -31,8 +31,9 @@ pub(crate) struct SmrCampaign {
     nodes: usize,
     #[command(flatten)]
     seeds: SeedOptions,
-    /// Kinds of faults: all, none, or a list of loss, duplication, reordering, corruption, partition, one_way_cut,
-    /// crash, pause, slow_link, outage (of the membership service), partial_partition
+    /// Kinds of faults, separated by commas: loss, duplication, reordering, corruption, partition, one_way_cut,
+    /// crash, pause, slow_link, outage (of the membership service), partial_partition; or all, or none.
+    /// docs/fault-plans.md describes each
     #[arg(long, value_name = "KINDS", default_value = "all")]
     faults: Faults,
     /// Plant this known bug in the engine, to see the campaign find it

@@ -20,13 +20,14 @@ const REPLICATION: usize = 2;
 
 /// Checks of a run.
 const DEFINITIONS: &str = "\
-In each run the clients of all nodes call transactions over a few objects while nodes crash, at any time and at \
-chosen messages of the protocol, and come back empty; they pause, lose, delay, duplicate and corrupt frames, and are \
-partitioned, also from the membership service. A crash is skipped while f nodes do not hold all their data, if each \
-shard has f + 1 replicas. The history must be strictly serializable, where a call without an answer may or may not \
-have taken effect; no money may appear or vanish; all replicas of a shard must end in the same state, without a \
-lock. After the last fault the clients of every node must commit again. Without --workload, the seeds run Smallbank \
-and Retwis in turn; seeds whose crashes are at messages of full logs run new-order of TPC-C.";
+In each run the clients of all nodes run transactions over a few objects. Meanwhile nodes crash, at any time and at \
+chosen messages of the protocol, and restart with empty memory; nodes pause; links lose, delay, duplicate and corrupt \
+frames; partitions separate nodes from each other and from the membership service. With f + 1 replicas of each shard, \
+a crash is skipped while f nodes have not recovered all their data. The history must be strictly serializable, where \
+a call without an answer may or may not have taken effect; no money may appear or vanish; all replicas of a shard \
+must end in the same state, without a lock. After the last fault the clients of every node must commit again. Without \
+--workload, the seeds run Smallbank and Retwis in turn; the seeds that crash a node when its log is full run \
+new-order of TPC-C.";
 
 /// Parameters of a campaign.
 #[derive(Clone, Debug, PartialEq, Args)]
@@ -35,7 +36,7 @@ pub(crate) struct TxnCampaign {
     /// Number of nodes, 2 to 16
     #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::nodes)]
     nodes: usize,
-    /// Replicas of each shard, 2 to the number of nodes
+    /// Replicas of each shard, the primary included, 2 to the number of nodes
     #[arg(long, value_name = "N", default_value_t = REPLICATION)]
     replication: usize,
     /// Workload: smallbank, retwis, tpcc-new-order or tpcc [default: by the seed]
@@ -43,8 +44,9 @@ pub(crate) struct TxnCampaign {
     workload: Option<WorkloadName>,
     #[command(flatten)]
     seeds: SeedOptions,
-    /// Kinds of faults: all, none, or a list of loss, duplication, reordering, corruption, partition, one_way_cut,
-    /// crash, pause, slow_link, outage (of the membership service), partial_partition
+    /// Kinds of faults, separated by commas: loss, duplication, reordering, corruption, partition, one_way_cut,
+    /// crash, pause, slow_link, outage (of the membership service), partial_partition; or all, or none.
+    /// docs/fault-plans.md describes each
     #[arg(long, value_name = "KINDS", default_value = "all", value_parser = faults::network_kinds)]
     faults: FaultKinds,
     /// At the end, crash every replica of one shard: its callers must learn that it is lost, and the other shards must

@@ -656,6 +656,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_page_on_fault_plans_has_an_example_and_every_key_of_every_kind() {
+        let page = include_str!("../../../../docs/fault-plans.md");
+        let example = page.split("```toml").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+        assert_eq!(FaultPlan::parse(example).unwrap().faults.len(), 4);
+        // Every fault of a link has these; the page has them in its text.
+        let of_links = ["from_us", "until_us", "machine", "direction"];
+        for fault in &FaultPlan::parse(EVERY_KIND).unwrap().faults {
+            let keys = toml::Table::try_from(fault).unwrap();
+            let kind = keys["kind"].as_str().unwrap();
+            let row = page.lines().find(|line| line.starts_with(&format!("| `{kind}` |")));
+            let row = row.unwrap_or_else(|| panic!("no row for {kind}"));
+            for key in keys.keys().filter(|key| *key != "kind") {
+                assert!(
+                    row.contains(&format!("`{key}`")) || of_links.contains(&key.as_str()),
+                    "{kind}: {key}"
+                );
+            }
+        }
+    }
+
+    #[test]
     fn later_faults_are_the_same_faults() {
         let plan = FaultPlan::parse(EVERY_KIND).unwrap();
         let later = plan.clone().later(Duration::from_ns(3_999));
