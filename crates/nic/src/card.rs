@@ -26,6 +26,10 @@ use crate::memory::{CardMemory, PayloadPlace, requests_of};
 use crate::replies::{Incarnation, REPLY_BYTES, Replies};
 use crate::{HostCommand, HostEvent, Peering, Work};
 
+/// The most timers of all engines that expire at one time. An engine that sets a timer to the time at which it expires
+/// would otherwise keep the card busy forever.
+const TIMERS_AT_ONCE_MAX: u32 = 10_000;
+
 /// Configuration of a card.
 #[derive(Clone, Debug)]
 pub struct CardConfig {
@@ -375,7 +379,13 @@ impl<E: Engine> Card<E> {
 
     /// Handles every expired timer.
     pub fn handle_deadline(&mut self, now: Instant) {
+        let mut expired = 0;
         while let Some((slot, tag)) = self.engines.take_due_timer(now) {
+            expired += 1;
+            assert!(
+                expired < TIMERS_AT_ONCE_MAX,
+                "time stands still: the engine in slot {slot} sets timer {tag} to {now} again and again"
+            );
             self.dispatch(now, slot, Event::Timer { tag });
         }
         if self.ports.transport.next_deadline().is_some_and(|at| at <= now) {

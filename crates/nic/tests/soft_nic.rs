@@ -29,6 +29,8 @@ struct Parrot {
     /// The request to post when the engine is called.
     post: Option<(QueuePairNumber, WorkRequest)>,
     status: Option<EngineStatus>,
+    /// Whether it sets a timer to the time at which the timer expires.
+    is_restless: bool,
 }
 
 const GREETING: u8 = 200;
@@ -51,6 +53,7 @@ impl Engine for Parrot {
             Event::Deliver { from, message, last } => {
                 self.told.push(format!("{from} says {} last={last}", text(message)));
             }
+            Event::Timer { tag } if self.is_restless => io.effects.set_timer(tag, now),
             Event::Timer { tag } => self.told.push(format!("timer {tag}")),
             Event::Done { tag, status } => self.told.push(format!("done {tag} {}", status.name())),
             Event::Configure(configuration) => {
@@ -302,6 +305,15 @@ fn timers_fire_once_and_at_their_time() {
     nic.handle_deadline(due);
     assert_eq!(told(&nic)[1..], ["timer 7"]);
     assert_eq!(nic.next_deadline(), None);
+}
+
+#[test]
+#[should_panic(expected = "the engine in slot 0 sets timer 7 to")]
+fn an_engine_whose_timer_never_ends_is_stopped() {
+    let mut nic = nic_with(0, Parrot { is_restless: true, ..Parrot::default() });
+    nic.receive_frame(NOW, &from_client(datagram::UDP_PORT, &calls(&["x"])));
+    let due = nic.next_deadline().unwrap();
+    nic.handle_deadline(due);
 }
 
 #[test]

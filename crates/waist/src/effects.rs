@@ -108,6 +108,9 @@ pub struct Effects {
 impl Effects {
     /// Emits a message to every node in `to`; does nothing if the set is empty. `payload` is the
     /// concatenation of its parts.
+    ///
+    /// A message travels in one datagram, so an engine divides what is longer: a network with an MTU of 1500 bytes has
+    /// room for 1,448 bytes of payload. The card drops a longer message and counts it as `messages_too_large`.
     pub fn send(&mut self, to: NodeSet, kind: u8, payload: &[&[u8]]) {
         if !to.is_empty() {
             let payload = self.append(payload);
