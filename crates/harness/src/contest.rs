@@ -176,7 +176,14 @@ impl Contest {
     ///
     /// # Errors
     /// The fault plan does not fit the cluster.
+    ///
+    /// # Panics
+    /// If the number of nodes is not one that the engine takes, there is no client, the length is zero, or the engine
+    /// copies from host memory (transactions do) and the cost profile has no DMA queues.
     pub fn run<T: Contender>(&self, contender: &T, load: Load) -> Result<Standing, PlanError> {
+        assert!(load.clients > 0, "a measurement needs a client");
+        assert!(load.updates <= 100, "{} is not a percentage", load.updates);
+        assert!(self.length > Duration::ZERO, "a measurement needs a length");
         let callers = (0..load.clients).map(|number| contender.caller(number, self.nodes));
         let clients = ClosedLoops::new(callers, load.updates, PACE, Random::new(self.seed, 0));
         let mut cluster = self.measure(contender.assembly(self.nodes, load.clients), clients)?;
@@ -194,6 +201,9 @@ impl Contest {
             violations.push(format!("a call has not ended {CALLS_END_WITHIN} after the last one was begun"));
         }
         let recorder = clients.recorder();
+        if recorder.operations() == 0 {
+            violations.push("no call was answered while the measurement lasted".to_owned());
+        }
         Ok(Standing {
             clients: load.clients,
             throughput_ops_per_s: recorder.operations() as f64 / self.length.as_secs_f64(),

@@ -326,7 +326,11 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
     /// Takes the copies that the NIC requests. Returns the number of vectors that they fill.
     fn take_dma(&mut self) -> u32 {
         while let Some(request) = self.nic.poll_dma() {
-            assert!(!self.processor.is_in_order(), "cores hand over copies");
+            assert!(
+                !self.processor.is_in_order(),
+                "an engine copies to or from host memory, which only cost profiles of SmartNIC cores simulate: \
+                 choose `cores` or `cores-all`"
+            );
             self.outcome.asked.push((self.nic.labour(), request));
         }
         let asked = &mut self.outcome.asked;

@@ -179,7 +179,10 @@ impl FromStr for EngineName {
 impl CompareBench {
     /// Refuses engines that would not do the same work as the others under these options.
     pub(super) fn check(&self) -> Result<(), Unfit> {
-        for &engine in &self.engines {
+        for (number, &engine) in self.engines.iter().enumerate() {
+            if self.engines[..number].contains(&engine) {
+                return engine.unfit("is named twice".to_owned(), "name it once");
+            }
             if self.updates < 100 && engine.reads().is_none() {
                 let lacks = "has no reads that see every update".to_owned();
                 return engine.unfit(lacks, "give --updates 100");
