@@ -126,7 +126,7 @@ impl Board {
         }
     }
 
-    /// Sends the board to members that lack the version, and sets a timer to repeat that.
+    /// Sends the board to members that lack the current version, and sets a timer that repeats this.
     fn send(&self, now: Instant, effects: &mut Effects) {
         let lacks = |node: &NodeId| self.known[node.index()] < self.version;
         let to: NodeSet = self.others().iter().filter(lacks).collect();
@@ -239,10 +239,10 @@ impl Engine for Board {
 
 /// Time without an answer after which a client sends its call to the next node.
 const PATIENCE: Duration = Duration::from_us(250);
-/// The same after a node has redirected it.
+/// Pause of a client after a node has redirected its call.
 const PAUSE: Duration = Duration::from_us(20);
 
-/// A call of a client: its line, the posted number, and its begin.
+/// A call of a client: its line, the number to post (for a post), and its start.
 #[derive(Clone, Copy)]
 struct Call {
     line: u64,
@@ -317,7 +317,7 @@ impl Client for Reader {
     }
 }
 
-/// The engine as a contender.
+/// The engine as a contender, with its clients and its check.
 #[derive(Clone, Copy)]
 struct Noticeboard;
 
@@ -401,7 +401,7 @@ fn curves(clients: &[u32], length: Duration) -> Vec<Point> {
     points
 }
 
-/// A file that `weft report` draws.
+/// The result file, which `weft report` draws.
 #[derive(Serialize)]
 struct Results {
     format: &'static str,
@@ -452,7 +452,7 @@ fn main() -> std::io::Result<()> {
         violated: found.findings.violations_found > 0,
         points,
     };
-    // A result for `weft report`, if a file was named for it.
+    // Write the result file for `weft report`, if the command line names one.
     arguments.first().map_or(Ok(()), |file| std::fs::write(file, to_json(&results)))
 }
 

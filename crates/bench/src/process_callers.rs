@@ -1,5 +1,4 @@
-//! Measurement of threads that call an engine of a cluster of real processes through the shipped client
-//! library.
+//! Measures threads that call an engine of a cluster of real processes through the shipped client library.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -19,19 +18,19 @@ use crate::kv::real::{RealBenchError, machine_description};
 const LEASE: Duration = Duration::from_ms(500);
 /// Interval of progress reports.
 const LOOK_EVERY: time::Duration = time::Duration::from_millis(20);
-/// Number of callers that share a client, which is its maximum number of outstanding calls.
+/// Number of callers that share a client: the maximum number of outstanding calls of a client.
 const CALLERS_OF_A_CLIENT: u32 = 16;
 
-/// A measurement of callers, each a thread with one call under way.
+/// A measurement of callers. Each is a thread with one outstanding call.
 #[derive(Clone, Debug)]
 pub struct ProcessCallers {
-    /// Processes.
+    /// Number of nodes, each a process.
     pub nodes: usize,
-    /// Callers.
+    /// Number of callers.
     pub callers: u32,
     /// Duration of the measurement, after the warm-up.
     pub length: Duration,
-    /// Calls begun in this time are not measured.
+    /// Length of the warm-up. Calls that begin in it are not measured.
     pub warm_up: Duration,
     /// Time for which a process polls before it sleeps.
     pub spin: Duration,
@@ -46,11 +45,11 @@ pub struct Called<'a> {
     pub engines: EnginesConfig,
     /// Description of the called engine for clients.
     pub description: EngineDescription,
-    /// Kinds of its calls.
+    /// Names of the kinds of its calls.
     pub kinds: &'a [&'a str],
 }
 
-/// The calls of one caller.
+/// Records the calls of one caller.
 pub struct Calls<'a> {
     /// The beginning of the run, which is the same for all callers.
     pub started: time::Instant,
@@ -66,7 +65,7 @@ impl Calls<'_> {
         !self.stop.is_requested() && time::Instant::now() < self.until
     }
 
-    /// A call of this kind has ended now.
+    /// Records that a call of this kind has ended now. `is_done` says whether it succeeded.
     pub fn end(&mut self, kind: usize, begun: time::Instant, is_done: bool) {
         self.ended.fetch_add(1, Ordering::Relaxed);
         if is_done {
@@ -83,8 +82,8 @@ impl Calls<'_> {
 
 impl ProcessCallers {
     /// Starts a cluster with an engine, runs `call` in a thread for each caller, with the number of the caller, and
-    /// checks what the threads have returned. `progress` gets the number of calls that have ended. A request to `stop`
-    /// ends the run.
+    /// checks what the threads return. `progress` is called with the number of calls that have ended. A request to
+    /// `stop` ends the run.
     ///
     /// # Errors
     /// See [`RealBenchError`].

@@ -14,7 +14,7 @@ use weft_client::{Client, DecisionList, Proposal, Rounds};
 use super::{Count, DESCRIBED, EngineResult, Run};
 
 const PAUSE: Duration = Duration::from_millis(100);
-/// Interval of a reader's requests.
+/// Interval between two requests of a reader.
 const READ_EVERY: Duration = Duration::from_millis(200);
 /// Time for which a reader waits for acknowledged decisions at the end. It is bounded, because rounds may
 /// have stopped.
@@ -30,15 +30,15 @@ struct Tally {
     identity: Vec<u8>,
     /// Acknowledged proposals: content and instance.
     decided: Vec<(Vec<u8>, u64)>,
-    /// Decisions that each reader got.
+    /// Decisions that each reader has received.
     readers: Vec<Reader>,
 }
 
-/// Decisions that one reader got, from any node.
+/// Decisions that one reader has received, from any node.
 #[derive(Clone, Debug, Default)]
 struct Reader {
     decisions: BTreeMap<Position, Vec<u8>>,
-    /// Positions at which the reader got two different proposals.
+    /// Positions for which the reader has received two different proposals.
     changed: Vec<Position>,
     /// Whether a node had forgotten earlier decisions, so that the reader may lack a proposal without a
     /// violation.

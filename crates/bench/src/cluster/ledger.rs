@@ -36,7 +36,7 @@ struct Tally {
     deposits_unknown: u64,
 }
 
-/// Totals before and after.
+/// Totals before and after the load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Totals {
     sum: i64,

@@ -115,8 +115,8 @@ fn persist<T>(mut ask: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
 }
 
 impl ClusterLoad {
-    /// Calls the engines until the time is over or `stop` is requested, and checks the answers. `progress`
-    /// gets the number of calls that have ended.
+    /// Calls the engines until the time is over or `stop` is requested, and checks the answers. `progress` is
+    /// called with the number of calls that have ended.
     ///
     /// # Errors
     /// A client cannot be opened.
@@ -190,5 +190,5 @@ fn for_each<T: Send>(clients: &[Client], work: impl Fn(u32, &Client) -> T + Sync
     })
 }
 
-/// Panic message of an engine's handle: the description of the cluster has named the engine.
+/// Panic message: a client must have a handle for every engine that the cluster's description names.
 const DESCRIBED: &str = "the cluster is described with this engine";

@@ -73,8 +73,8 @@ pub(super) fn drive(run: &Run<'_>, clients: &[Client], name: &str, kind: &str) -
     EngineResult::new(name, books.count, "nothing lost, nothing twice", findings)
 }
 
-/// The values at the replicas, as soon as they are equal and within the expected range; otherwise the last
-/// values.
+/// The values at the replicas, as soon as they are equal and within the expected range; if this takes too
+/// long, the last values.
 fn settled(
     object: &Object,
     replicas: usize,
@@ -121,7 +121,7 @@ impl Tally {
         }
     }
 
-    /// Whether an update is known to have taken effect.
+    /// Counts an update. Returns whether it is known to have taken effect.
     fn update(&mut self, result: Result<Update, Error>) -> bool {
         let result = match result {
             Ok(Update::Refused) => Err(Error::Refused("the type's guard")),

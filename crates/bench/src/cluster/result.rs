@@ -51,11 +51,11 @@ impl EngineResult {
 #[derive(Clone, Debug, Serialize)]
 pub struct ClusterResult {
     format: &'static str,
-    /// Command that repeats it.
+    /// The command that repeats the run.
     pub command: String,
     /// Duration of the run and its checks.
     pub seconds: f64,
-    /// Clients that called every engine.
+    /// Number of clients, each of which called every engine.
     pub clients: u32,
     /// Results of each engine.
     pub engines: Vec<EngineResult>,

@@ -30,7 +30,7 @@ pub enum EngineName {
     Lock,
 }
 
-/// What an engine lacks for a run.
+/// The feature that an engine lacks for a run.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{engine} {lacks}; {remedy}")]
 pub struct Unfit {
@@ -96,7 +96,7 @@ impl EngineName {
         }
     }
 
-    /// Whether its calls carry a value of a chosen size.
+    /// Whether the engine's calls carry a value of a chosen size.
     const fn has_values(self) -> bool {
         matches!(self, Self::Kv | Self::Smr)
     }
@@ -112,7 +112,7 @@ impl EngineName {
         Err(Unfit { engine: self, lacks, remedy: remedy.into() })
     }
 
-    /// Refuses a cluster that the engine cannot run in.
+    /// Rejects a cluster in which the engine cannot run.
     pub(super) fn check(self, nodes: usize, profile: &CostProfile) -> Result<(), Unfit> {
         if nodes > self.nodes_max() {
             return self.unfit(format!("has at most {} nodes", self.nodes_max()), "give fewer --nodes");
@@ -125,12 +125,12 @@ impl EngineName {
         Ok(())
     }
 
-    /// Refuses a cluster in which the engine's clients cannot have a fault campaign.
+    /// Rejects a cluster in which no fault campaign of the engine's clients is possible.
     ///
     /// # Errors
     /// The engine does not fit such a cluster.
     pub fn check_campaign(self, nodes: usize, profile: &CostProfile) -> Result<(), Unfit> {
-        // With more nodes, a shard could be lost before all nodes are.
+        // With more nodes than replicas, crashes that the campaign allows could lose a shard.
         if self == Self::Txn && nodes > REPLICAS {
             return self.unfit(format!("has {REPLICAS} replicas here"), "give fewer --nodes");
         }
@@ -177,7 +177,7 @@ impl FromStr for EngineName {
 }
 
 impl CompareBench {
-    /// Refuses engines that would not do the same work as the others under these options.
+    /// Rejects engines that would not do the same work as the others under these options.
     pub(super) fn check(&self) -> Result<(), Unfit> {
         for (number, &engine) in self.engines.iter().enumerate() {
             if self.engines[..number].contains(&engine) {

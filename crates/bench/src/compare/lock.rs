@@ -14,7 +14,7 @@ use super::{GIVE_UP, PAUSE, REPEAT};
 /// Time to live of a lock: longer than any run.
 const TTL: Duration = Duration::from_secs(60);
 
-/// The locks.
+/// The lock engine as a contender.
 #[derive(Clone, Copy, Debug)]
 pub struct LockContender;
 

@@ -20,7 +20,7 @@ const READ_BACK: u64 = 64;
 /// Bytes of a slot beside the content.
 const SLOT_OVERHEAD: usize = 64;
 
-/// The log.
+/// The log engine as a contender.
 #[derive(Clone, Copy, Debug)]
 pub struct LogContender {
     /// Bytes of an entry's content.
@@ -39,11 +39,11 @@ struct Appended {
     answered: Instant,
 }
 
-/// Answers that a client got.
+/// Answers that a client has received.
 #[derive(Clone, Debug, Default)]
 struct Told {
     appended: Vec<Appended>,
-    /// Entries that it has read: index and append.
+    /// Entries that the client has read: index and append.
     read: Vec<(u64, AppendId)>,
     wrong: Vec<String>,
 }
@@ -166,8 +166,8 @@ impl LogCaller {
 }
 
 impl Caller for LogCaller {
-    /// A read chooses an index up to the client's latest append and near it, because the log keeps the latest
-    /// entries only.
+    /// Begins a call. A read chooses an index close to the client's latest append and not above it, because
+    /// the log keeps only the latest entries.
     fn begin(&mut self, now: Instant, kind: usize) {
         let is_update = kind == UPDATE;
         self.begun = now;

@@ -1,9 +1,9 @@
 //! Comparison of engines with the same number of clients, network, cost profile, fault plan and seed, one
 //! engine after the other.
 //!
-//! Each is a [`Contender`](weft_harness::Contender) on the shipped node, with its clients on a separate
-//! machine. Engines differ in the call that is their update, the replicas that acknowledge it, and their
-//! reads. The result states these beside the figures.
+//! Each engine is a [`Contender`](weft_harness::Contender) on the shipped node, with its clients on a
+//! separate machine. Engines differ in which call is an update, which replicas acknowledge it, and what reads
+//! return. The result states these differences beside the figures.
 
 mod engine;
 mod lock;
@@ -49,7 +49,7 @@ pub struct CompareBench {
 }
 
 impl CompareBench {
-    /// Measures all engines at all loads; `progress` gets the number of runs done.
+    /// Measures all engines at all loads. `progress` is called with the number of runs that are done.
     ///
     /// # Errors
     /// The engines would not do the same work, or the fault plan does not fit the cluster.

@@ -15,7 +15,7 @@ use super::{GIVE_UP, PAUSE, REPEAT};
 
 const TYPE: &str = "pn-counter";
 
-/// The counter.
+/// The counter as a contender.
 #[derive(Clone, Copy, Debug)]
 pub struct ObjectContender;
 

@@ -23,7 +23,7 @@ pub struct Basis {
     pub violations: Vec<String>,
 }
 
-/// An engine at one load.
+/// Results of an engine at one load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
     /// The engine.
@@ -34,17 +34,17 @@ pub struct Point {
     pub throughput_ops_per_s: f64,
     /// Mean latency of these calls.
     pub mean_ns: f64,
-    /// Half of them took at most this.
+    /// Median latency of these calls.
     pub p50_ns: u64,
-    /// 99 % took at most this.
+    /// 99th percentile of their latencies.
     pub p99_ns: u64,
-    /// 99.9 % took at most this.
+    /// 99.9th percentile of their latencies.
     pub p999_ns: u64,
-    /// The longest.
+    /// Their maximum latency.
     pub max_ns: u64,
     /// Calls measured.
     pub operations: u64,
-    /// Calls that were refused or have timed out.
+    /// Calls that were refused or timed out.
     pub failed: u64,
     /// Faults injected.
     pub faults: u64,
@@ -73,7 +73,7 @@ impl Point {
     }
 }
 
-/// A comparison.
+/// Results of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// `sim`: all times are virtual.
@@ -84,9 +84,9 @@ pub struct Comparison {
     pub profile: &'static str,
     /// Nodes of each cluster.
     pub nodes: usize,
-    /// Updates in percent; the other calls are reads.
+    /// Share of updates in percent; the other calls are reads.
     pub updates_percent: u8,
-    /// Faults in the plan, which is the same for all.
+    /// Number of faults in the plan, which is the same for all engines.
     pub planned_faults: usize,
     /// Seed of each run.
     pub seed: u64,
@@ -94,11 +94,11 @@ pub struct Comparison {
     pub measured_ns: u64,
     /// The semantics of each engine's calls.
     pub engines: Vec<Basis>,
-    /// Each engine at each load.
+    /// Results of each engine at each load.
     pub points: Vec<Point>,
     /// `holds`, or `violation`.
     pub checked: &'static str,
-    /// The command that repeats it.
+    /// The command that repeats the comparison.
     pub replay: String,
 }
 

@@ -16,7 +16,7 @@ use super::{GIVE_UP, PAUSE, REPEAT};
 /// Keys that the clients share.
 const RECORDS: u64 = 1_000;
 
-/// The store.
+/// The store as a contender.
 #[derive(Clone, Copy, Debug)]
 pub struct StoreContender {
     /// Bytes of a value.

@@ -12,15 +12,15 @@ use super::{GIVE_UP, PAUSE, REPEAT};
 
 const DEPOSIT: ProcedureId = ProcedureId(1);
 const BALANCE: ProcedureId = ProcedureId(2);
-/// Replicas of each shard, or as many as there are nodes.
+/// Replicas of each shard; fewer if there are fewer nodes.
 pub(super) const REPLICAS: usize = 3;
 /// Bytes of a datagram that are reserved for headers.
 const HEADERS: usize = 64;
 
-/// The application of all nodes, with more accounts than there can be clients.
+/// The application of all nodes. It has more accounts than there can be clients.
 static LEDGER: std::sync::LazyLock<Ledger> = std::sync::LazyLock::new(|| Ledger::new(1_024));
 
-/// The transactions.
+/// Transactions as a contender.
 #[derive(Clone, Copy, Debug)]
 pub struct TransactionsContender;
 

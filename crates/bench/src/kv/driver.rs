@@ -25,7 +25,8 @@ pub struct DriverParameters {
     pub lane: ClientShare,
     /// Seed of keys, kinds of operations and arrival times.
     pub seed: u64,
-    /// Identity of the first client; the others follow it. No other client of the cluster may have one of them.
+    /// Identity of the first client; the other clients have the following numbers. No other client of the cluster may
+    /// have one of them.
     pub first_client: u64,
     /// The nodes of the cluster.
     pub nodes: NodeSet,
@@ -40,7 +41,7 @@ pub struct DriverParameters {
     pub give_up: Duration,
 }
 
-/// Phase of the clients.
+/// Phase of the clients' work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Idle.
@@ -65,7 +66,7 @@ pub struct Driver {
     phase: Phase,
     scheduler: Scheduler,
     generator: Generator,
-    /// The steps of loading and reading back. Those of the workload come from the generator.
+    /// The steps of loading and of reading back. The steps of the workload come from the generator.
     fixed: Box<dyn Iterator<Item = Step> + Send>,
     /// Clients that may have something to send.
     ready: VecDeque<u32>,
@@ -94,7 +95,7 @@ struct Job {
 }
 
 impl Driver {
-    /// A driver that does nothing yet.
+    /// A driver in phase [`Phase::Idle`].
     pub fn new(parameters: DriverParameters) -> Self {
         let count = parameters.load.clients();
         let clients =
@@ -177,7 +178,7 @@ impl Driver {
         self.highest_record = self.highest_record.max(highest_record);
     }
 
-    /// A message from a node has arrived.
+    /// Handles a message from a node.
     pub fn receive(&mut self, now: Instant, kind: u8, payload: &[u8]) {
         let Ok(reply) = ReplyMessage::parse(payload) else { return };
         let Some(index) = reply.client.checked_sub(self.parameters.first_client) else { return };
@@ -191,7 +192,7 @@ impl Driver {
         self.start(now);
     }
 
-    /// When [`Driver::handle_deadline`] must be called.
+    /// Time at which [`Driver::handle_deadline`] must be called.
     pub fn next_deadline(&self, now: Instant) -> Option<Instant> {
         let start = self.scheduler.next_start(now);
         let retry = (self.scheduler.outstanding() > 0).then_some(self.earliest);
@@ -212,7 +213,7 @@ impl Driver {
         self.start(now);
     }
 
-    /// The next message to send: to whom, and its kind; its content is appended to `payload`.
+    /// Returns the receiver and the kind of the next message to send, and appends its content to `payload`.
     pub fn poll_transmit(&mut self, payload: &mut Vec<u8>) -> Option<(NodeId, u8)> {
         while let Some(&index) = self.ready.front() {
             if let Some(message) = self.clients[index as usize].client.poll_transmit(payload) {
@@ -223,7 +224,8 @@ impl Driver {
         None
     }
 
-    /// The measurements and the history. A request that is outstanding may have taken effect: its outcome is unknown.
+    /// Returns the measurements and the history. A request that is still outstanding may have taken effect, so its
+    /// outcome is unknown.
     pub fn into_parts(mut self) -> (Recorder, History) {
         for index in 0..self.clients.len() {
             if let Some(job) = self.clients[index].job.take() {
@@ -259,7 +261,7 @@ impl Driver {
         fingerprint(&self.value)
     }
 
-    /// Makes the request of a job; the buffer holds its value if it has one.
+    /// Makes the request of a job. If the job has a value, it is in the buffer.
     fn ask(&mut self, now: Instant, index: u32, job: Job) {
         let key = key_of(job.step.record());
         let value = &self.value;
@@ -362,7 +364,7 @@ fn client(parameters: &DriverParameters, index: u32) -> Client {
     })
 }
 
-/// Outcome for the history; `None` if it is unknown.
+/// Converts an outcome for the history; `None` if it is unknown.
 fn recorded(action: Action, outcome: weft_kv::Outcome<'_>) -> Option<Outcome> {
     Some(match outcome {
         weft_kv::Outcome::Value { version, value } => Outcome::Found { version, value: fingerprint(value) },

@@ -1,4 +1,4 @@
-//! The key-value store under load, in either world.
+//! Measurements of the key-value store, in the simulator and with real processes.
 
 mod driver;
 pub mod real;

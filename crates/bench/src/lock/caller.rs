@@ -19,13 +19,13 @@ pub struct LockCaller {
     lock: u64,
     kind: usize,
     begun: Instant,
-    /// Token of the lock that it holds, and how often it was renewed.
+    /// Token of the lock that the client holds, and number of its renewals; `None` if it holds no lock.
     held: Option<(u64, u64)>,
-    /// Times on the clock of its machine.
+    /// Times in which the client believed that it held locks, on its machine's clock.
     holds: Holds,
 }
 
-/// The clients of the machine with this number, in a cluster of `nodes` nodes. `plant` may plant a bug in a
+/// The clients of the machine with this number, in a cluster of `nodes` nodes. `plant` can plant a bug in a
 /// client.
 pub(super) fn clients(
     workload: Workload,
@@ -53,7 +53,7 @@ pub(super) fn clients(
             holds: Holds::default(),
         }
     };
-    // Some holders pause for longer than their lock lasts.
+    // With these pauses, some holders call again only after their lock has expired.
     let pace = Pace { longest: Some(workload.pause), after_failure: Duration::ZERO };
     ClosedLoops::new((0..workload.clients).map(caller), 100, pace, Random::new(seed, machine))
 }

@@ -1,4 +1,4 @@
-//! Locks with fencing tokens: campaigns under faults and measurements, in the simulator and over sockets.
+//! Locks with fencing tokens: fault campaigns and measurements, in the simulator and over sockets.
 
 mod caller;
 mod holds;

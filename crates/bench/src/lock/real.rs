@@ -31,7 +31,7 @@ impl Caller {
         Self { locks, number, acquisitions: 0, started, random, holds: Holds::default() }
     }
 
-    /// Times in which it believed that it held locks, since the beginning of the run.
+    /// Times in which the caller believed that it held locks, since the start of the run.
     pub fn holds(&self) -> &[Hold] {
         self.holds.all()
     }
@@ -40,8 +40,8 @@ impl Caller {
         at.saturating_duration_since(self.started).as_nanos() as u64
     }
 
-    /// Acquires a lock, renews it, and releases it; `ended` gets the kind of each call, when it was begun, and whether
-    /// it had its effect. Names begin with `prefix`.
+    /// Acquires a lock, renews it, and releases it. `ended` is called for each call with its kind, its start, and
+    /// whether it succeeded. Names of locks begin with `prefix`.
     pub fn cycle(
         &mut self,
         prefix: &str,
@@ -95,13 +95,13 @@ impl Caller {
         });
     }
 
-    /// The latest hold ends now.
+    /// Ends the latest hold now.
     fn end_hold(&mut self) {
         self.holds.end(self.ns(time::Instant::now()));
     }
 }
 
-/// Measures the callers of a workload; `progress` gets the number of calls that have ended.
+/// Measures the callers of a workload. `progress` is called with the number of calls that have ended.
 ///
 /// # Errors
 /// See [`RealBenchError`].

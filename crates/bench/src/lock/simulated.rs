@@ -1,4 +1,4 @@
-//! Locks in a simulated cluster: the campaign under faults, and the measurement without.
+//! Locks in a simulated cluster: fault campaigns, and measurements without faults.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

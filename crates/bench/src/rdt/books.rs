@@ -1,4 +1,4 @@
-//! The record of a run, over all nodes: answers of clients, effects at each replica, and latencies.
+//! The record of a run, over all nodes: answers to clients, effects at each replica, and latencies.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -23,9 +23,9 @@ pub(super) struct RunRecord {
     /// Records of effects, by node and incarnation.
     clients: BTreeMap<(usize, u32), Client>,
     last_incarnation: u32,
-    /// Time at which loading begins. Before, the replicas connect.
+    /// Time at which loading begins. Until then, the replicas connect to each other.
     pub(super) begins_at: Instant,
-    /// Violations beside those of the check.
+    /// Violations besides those of the check.
     pub(super) wrong: Vec<String>,
 }
 
@@ -93,7 +93,7 @@ impl NodeRecord {
 pub(super) type Shared = Rc<RefCell<RunRecord>>;
 
 impl RunRecord {
-    /// The record of a run. With `keep`, all calls are kept for replicas that restart.
+    /// The record of a run. If `keep` is set, all calls are kept for replicas that restart.
     pub(super) fn new(subject: &Subject, nodes: usize, quota: &[u64], keep: bool) -> Shared {
         let kind = subject.kind();
         let node = |quota: &u64| NodeRecord::new(*quota, kind.method_count());
@@ -107,7 +107,7 @@ impl RunRecord {
         }))
     }
 
-    /// A node starts with this incarnation.
+    /// Notes that a node starts with this incarnation. Returns its client.
     pub(super) fn begin(&mut self, node: usize, incarnation: u32) -> Client {
         if self.nodes[node].lives > 0 {
             self.check.restarted(node);
@@ -126,7 +126,7 @@ impl RunRecord {
         View { epoch: Epoch(self.last_incarnation), full, joining }
     }
 
-    /// A node has stopped or has lost its state.
+    /// Notes that a node has stopped or has lost its state.
     pub(super) fn stopped(&mut self, node: usize) {
         self.check.stopped(node);
         (self.nodes[node].is_full, self.nodes[node].has_stopped) = (false, true);
@@ -148,7 +148,7 @@ impl RunRecord {
         self.nodes.iter().all(|node| node.is_done)
     }
 
-    /// Records a request of a client.
+    /// Records a request of a client. Returns the number of the request.
     pub(super) fn asked(&mut self, client: Client, operation: &Operation) -> u64 {
         match *operation {
             Operation::Query(query) => self.check.asked(client, query),
@@ -157,7 +157,7 @@ impl RunRecord {
     }
 }
 
-/// Records the effects at a replica.
+/// Observer that records the effects at a replica.
 #[derive(Clone, Debug)]
 pub(super) struct Probe {
     pub(super) node: usize,

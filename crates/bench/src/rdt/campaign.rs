@@ -16,7 +16,7 @@ use super::system::{Card, Commit, Configuration, System};
 use super::type_name::TypeName;
 use super::workload::{Sizes, Workload};
 
-/// Time of the first fault: the cluster has been running for a while.
+/// Time of the first fault; the cluster has been running for some time by then.
 const FAULTS_FROM: Duration = Duration::from_us(300);
 /// Time at which all faults are over.
 const FAULTS_UNTIL: Duration = Duration::from_us(3_000);
@@ -44,9 +44,9 @@ const PAUSE_MAX_NS: u64 = 4_000;
 /// Parameters of the runs.
 #[derive(Clone, Debug)]
 pub struct Campaign {
-    /// The data type; `None`: it alternates with the seed.
+    /// The data type; `None`: each seed has the next type.
     pub name: Option<TypeName>,
-    /// How calls reach the objects; `None`: it alternates with the seed.
+    /// How calls reach the objects; `None`: the configuration alternates with the seed.
     pub configuration: Option<Configuration>,
     /// Replicas, 3 to 8.
     pub nodes: usize,
@@ -77,9 +77,9 @@ pub struct CampaignResult {
     pub types: BTreeMap<&'static str, u64>,
     /// Calls made, over all runs.
     pub calls: u64,
-    /// Of these, refused.
+    /// Calls that were refused.
     pub refused: u64,
-    /// Of these, without an answer because their node failed.
+    /// Calls without an answer because their node failed.
     pub unanswered: u64,
     /// Queries.
     pub queries: u64,
@@ -89,7 +89,7 @@ pub struct CampaignResult {
     pub restarts: u64,
     /// Views published.
     pub views: u64,
-    /// Leaderships of groups.
+    /// Number of times that a node became leader of a group.
     pub terms: u64,
     /// Faults injected, by kind.
     pub faults: BTreeMap<String, u64>,
@@ -108,15 +108,16 @@ pub struct CampaignResult {
 /// Attributes of the run of a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct SeedChoice {
-    /// Its data type.
+    /// Data type of the run.
     #[serde(rename = "type")]
     pub name: &'static str,
-    /// Its configuration.
+    /// Configuration of the run.
     pub configuration: Configuration,
 }
 
 impl Campaign {
-    /// Runs it; `progress` gets the number of finished seeds. `replay` names the command that repeats one seed.
+    /// Runs the campaign. `progress` is called with the number of finished seeds; `replay` returns the command that
+    /// repeats the run of a seed.
     pub fn run(&self, replay: impl Fn(u64) -> String, mut progress: impl FnMut(u64)) -> CampaignResult {
         let mut result = CampaignResult {
             world: "sim",
@@ -152,7 +153,7 @@ impl Run {
         let turn = |count: usize| seed as usize % count;
         let name = campaign.name.unwrap_or(names[turn(names.len())]);
         let configurations = Configuration::ALL;
-        // The configuration does not alternate in step with the type, so that all combinations occur.
+        // The configuration changes with another period than the type, so that all combinations occur.
         let configuration = campaign.configuration.unwrap_or(
             configurations[(seed as usize / names.len() + turn(names.len())) % configurations.len()],
         );
@@ -198,7 +199,7 @@ impl Run {
         Self { parameters }
     }
 
-    /// Makes the run, adds its counts to the result, and returns the violations.
+    /// Runs the cluster, adds its counts to the result, and returns the violations.
     fn make(&self, result: &mut CampaignResult) -> Judgement {
         let mut wrong = Vec::new();
         let mut cluster = Cluster::new(&self.parameters).expect("the plan names nodes");
@@ -307,8 +308,8 @@ mod tests {
         assert!(result.calls > 500 && result.live_within_ns < 1_000_000, "{result:?}");
     }
 
-    /// With any number of nodes, heartbeats arrive in time, so that no running node is suspected and no
-    /// leader is replaced.
+    /// Without faults, heartbeats arrive in time with any number of nodes, so no running node is suspected
+    /// and no leader is replaced.
     #[test]
     fn without_faults_nobody_is_replaced() {
         let groups = |seed: u64| {

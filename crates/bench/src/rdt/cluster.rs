@@ -27,9 +27,10 @@ use super::system::{Card, Commit, Configuration, System};
 use super::workload::Workload;
 use crate::smr::first_view;
 
-/// Time until the engine in a process repeats a request to its peers.
+/// Interval at which an engine in a process repeats a request to its peers.
 const HOST_RETRY: Duration = Duration::from_ms(100);
-/// Time until it repeats a request to a leader, which may have been busy with connections.
+/// Interval at which an engine in a process repeats a request to a leader, which may have been busy with
+/// connections.
 const HOST_ASK_AGAIN: Duration = Duration::from_us(500);
 /// Period of the heartbeats of a process.
 const HOST_PULSE: Duration = Duration::from_us(50);
@@ -40,7 +41,7 @@ const HOST_POLL: Duration = Duration::from_ns(250);
 /// The engine of every node.
 pub(super) type NodeEngine = Replica<Probe>;
 
-/// Parts of a cluster.
+/// Parameters of a cluster.
 #[derive(Clone, Debug)]
 pub(super) struct ClusterParameters {
     pub(super) nodes: usize,
@@ -75,8 +76,8 @@ pub(super) struct ClusterParameters {
     pub(super) planted_bug: Option<weft_rdt::replica::PlantedBug>,
 }
 
-/// On-chip memory of a card for an engine, without the object. An Alveo U280 has 2,016 blocks of 36 Kb and
-/// 960 of 288 Kb (SafarDB, appendix C.6), 42 MiB; the rest is left to the transport and to the object.
+/// Bytes of a card's on-chip memory for an engine, without the object. An Alveo U280 has 2,016 blocks of 36
+/// Kb and 960 of 288 Kb (SafarDB, appendix C.6), together 42 MiB. The transport and the object need the rest.
 const ON_CHIP_BYTES: usize = 16 << 20;
 
 impl ClusterParameters {
@@ -91,7 +92,8 @@ impl ClusterParameters {
         !self.is_on_host() && self.configuration == Configuration::Rpc
     }
 
-    /// Whether the engine's memory fits on a chip. Of a split object only a part that fits is on the chip.
+    /// Whether the engine's memory fits on the chip. Of a split object, only the part that fits is on the
+    /// chip.
     fn fits_on_chip(&self, engine: &ReplicaParameters) -> bool {
         self.split.is_some() || engine.memory_bytes() - engine.snapshot_area().len() <= ON_CHIP_BYTES
     }
@@ -125,8 +127,8 @@ impl ClusterParameters {
             Commit::Local => CommitRule::Local,
         };
         if self.keeps_on_chip() && !self.fits_on_chip(&parameters) {
-            // Summaries with many slots do not fit on a chip, but rings do, so reducible calls go through the
-            // ring.
+            // Summaries with many slots do not fit in on-chip memory, but the rings do. Reducible calls may
+            // always take the ring, so here all of them do.
             parameters.reduce = MethodSet::EMPTY;
         }
         if let Some(period) = self.heartbeat {
@@ -143,7 +145,7 @@ impl ClusterParameters {
             parameters.pulse.retry = HOST_RETRY;
             parameters.pulse.period = HOST_PULSE;
             parameters.poll = HOST_POLL;
-            // A poll covers the whole memory; the card continues meanwhile.
+            // A poll reads the whole memory; the card handles requests meanwhile.
             parameters.scan = usize::MAX;
         }
         #[cfg(feature = "planted-bugs")]
@@ -157,7 +159,7 @@ impl ClusterParameters {
 /// The engine and its application as a process.
 type Process = EngineOnHost<NodeEngine, NodeHost<ClientHalf>>;
 
-/// A node of either placement.
+/// A node of one of the two placements.
 pub(super) enum Node {
     /// Engine and application on the card.
     Card(Box<NicMachine<SoftNic<NodeEngine>, NodeHost<ClientHalf>>>),
@@ -224,7 +226,7 @@ impl Cluster {
         let methods = 0..subject.kind().method_count();
         let summaries = methods.filter(|&method| engine.is_summarized(method)).collect();
         let faultless = parameters.plan.faults.is_empty();
-        // Folded calls reach other replicas in another order than that of the calls.
+        // Replicas receive folded calls in another order than that of the calls.
         let is_exact = faultless && parameters.split.is_none_or(|split| split.fold == 1);
         let subject = subject.with_summaries(summaries, is_exact);
         let only_crashes =
@@ -295,7 +297,7 @@ impl Cluster {
         counters.filter(|(name, _)| CHANGES.contains(name)).map(|(_, count)| count).sum()
     }
 
-    /// Time that is enough to make all connections, unless a request has to be repeated.
+    /// Time that suffices to make all connections, if no request has to be repeated.
     pub(super) fn connecting(&self) -> Duration {
         if !self.parameters().is_on_host() {
             return Duration::from_us(200);
@@ -358,12 +360,12 @@ impl Cluster {
         }
     }
 
-    /// Lets the clients of all nodes that run read once, so that replicas apply delayed effects.
+    /// Makes the clients of all running nodes read once, so that replicas apply delayed effects.
     pub(super) fn read_everywhere(&mut self) {
         self.act(ClientHalf::read);
     }
 
-    /// Lets the clients of all nodes that run check for new operations.
+    /// Makes the clients of all running nodes check for new operations.
     pub(super) fn nudge(&mut self) {
         self.act(ClientHalf::nudge);
     }
@@ -445,7 +447,7 @@ impl Replicas {
         let half = ClientHalf::new(
             (node, self.parameters.nodes),
             self.books.clone(),
-            // With a membership service, the shipped program handles a lost state.
+            // With a membership service, the shipped program handles the loss of state.
             (WiredHalf::new(wires, None), self.parameters.service.is_none()),
             workload,
             self.parameters.pace,
@@ -477,7 +479,7 @@ impl Builder for Replicas {
             return Node::Card(Box::new(NicMachine::new(nic, host, self.parameters.card.profile())));
         }
         let mut nic: SoftNic<NoEngine> = SoftNic::new(self.card(node), Vec::new());
-        // A commodity card does not call the engine on a write.
+        // A commodity card does not call the engine when a WRITE arrives.
         let bytes = self.engine.memory_bytes() as u64;
         let memory = EngineMemory { target: Target::Host, address: 0, bytes, calls: None };
         let connections = Connections::open(&mut nic, nodes, &self.purposes, memory)
@@ -501,7 +503,7 @@ impl Builder for Replicas {
     }
 
     fn may_crash(&mut self, machines: &Machines<MachineOf<Self>>, victim: usize, _: &View) -> bool {
-        // A crash loses the memory of a node. It is allowed if a majority of all nodes keeps its memory.
+        // A node that crashes loses its memory, so a majority of all nodes must keep theirs.
         let serving = running(machines).filter(|(node, machine)| {
             *node != victim && machine.engine().status().state == EngineState::Full
         });

@@ -5,13 +5,13 @@ use weft_workload::Random;
 
 use super::type_name::TypeName;
 
-/// The node that leads every group: the lowest one, as long as no node fails.
+/// The node that leads all groups: the lowest one, as long as no node fails.
 pub(super) const LEADER: usize = 0;
 
 /// The operations of one client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Part {
-    /// Methods that it calls.
+    /// Methods that the client calls.
     pub(super) methods: MethodSet,
     /// Number of calls.
     pub(super) updates: u64,
@@ -24,7 +24,7 @@ impl Part {
         self.updates + self.queries
     }
 
-    /// Draws whether a call or a query is next, without replacement.
+    /// Draws without replacement whether the next operation is a call. The others are queries.
     pub(super) fn draw(&mut self, random: &mut Random) -> bool {
         let is_update = random.below(self.operations().max(1)) < self.updates;
         let kind = if is_update { &mut self.updates } else { &mut self.queries };
@@ -39,10 +39,10 @@ pub(super) fn weight(name: TypeName, method: usize) -> u64 {
     if name.name() == "smallbank" { SMALL_BANK[method] } else { 1 }
 }
 
-/// Divides a run as Hamband's own workloads do (fhoushmand/Hamband, infiniband/wellcoordination/benchmark): the
-/// leader's client makes all conflicting calls and no others, the followers' clients share the rest, and queries fill
-/// up whoever has less to do. Of auctions the leader's client makes all calls, there as here: it bids for those that
-/// it has opened.
+/// Divides a run like Hamband's own workloads (fhoushmand/Hamband, infiniband/wellcoordination/benchmark). The leader's
+/// client makes all conflicting calls and no others; the followers' clients share the other calls. Clients with fewer
+/// calls make more queries. For auctions, the leader's client makes all calls, as in Hamband, because it bids for the
+/// auctions that it has opened.
 pub(super) fn by_leader(
     name: TypeName,
     kind: &Type,
@@ -110,8 +110,8 @@ mod tests {
         }
     }
 
-    /// The numbers of Hamband's own file for four nodes and 20 % updates: a million for each, 400,000 withdrawals at
-    /// the leader.
+    /// The numbers of Hamband's own file for four nodes and 20 % updates: each client has a million operations, and the
+    /// leader's client makes 400,000 withdrawals.
     #[test]
     fn an_account_is_divided_as_hamband_does() {
         let parts = parts("account", 4, 20);

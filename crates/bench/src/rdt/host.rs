@@ -1,4 +1,4 @@
-//! The application of a node, on its host: a closed loop of a client's operations.
+//! The application of a node on its host: a client that performs its operations in a closed loop.
 
 use weft_check::replicated::Client;
 use weft_harness::{SimulatedHalf, node_id};
@@ -19,13 +19,13 @@ const BUSY_PAUSE: Duration = Duration::from_us(1);
 /// Interval at which a client checks whether all others are ready.
 const READY_PAUSE: Duration = Duration::from_us(1);
 
-/// Outstanding updates of a client before the measurement.
+/// Outstanding updates of a client during loading.
 const LOADING: usize = 16;
 
-/// Updates of a client for warm-up, which are not measured.
+/// Number of warm-up updates of a client; they are not measured.
 const WARMING: u8 = 10;
 
-/// The token of requests that are not operations.
+/// The token of requests that do not belong to an operation.
 const NO_TOKEN: u32 = 0;
 
 /// Pace of a client's operations.
@@ -44,9 +44,9 @@ struct Pending {
     number: u64,
     operation: Operation,
     since: Instant,
-    /// Whether it is measured.
+    /// Whether the operation is measured.
     counts: bool,
-    /// Time to repeat it, if the replica had no room.
+    /// Time at which the operation is repeated, if the replica had no room.
     again: Option<Instant>,
 }
 
@@ -56,14 +56,14 @@ enum Phase {
     Load,
     /// Makes calls that are not measured. When they are answered, connections and leaders are established.
     Warm(u8),
-    /// Waits until all clients have finished these.
+    /// Waits until all clients have finished loading and warm-up.
     Ready,
     /// The measurement.
     Run,
     Done,
 }
 
-/// The host half of a simulated node: the shipped one of the object, with a client on the same host.
+/// The host half of a simulated node: the shipped host half of the object, with a client on the same host.
 pub(super) struct ClientHalf {
     node: usize,
     nodes: usize,
@@ -73,7 +73,7 @@ pub(super) struct ClientHalf {
     begins_again: bool,
     workload: ClientWorkload,
     pace: Pace,
-    /// The current incarnation, once the engine is configured.
+    /// The client of the current incarnation, once the engine is configured.
     client: Option<Client>,
     phase: Phase,
     is_full: bool,
@@ -113,8 +113,8 @@ impl ClientHalf {
         }
     }
 
-    /// The replica has lost its state and restarts empty. This happens only where an update is answered
-    /// before other replicas have it ([`super::Commit::Local`]).
+    /// Handles that the replica has lost its state and restarts empty. This happens only if updates are
+    /// answered before other replicas have them ([`super::Commit::Local`]).
     fn begin_again(&mut self, io: &mut HostIo<'_>) {
         let mut books = self.books.borrow_mut();
         books.stopped(self.node);
@@ -152,7 +152,7 @@ impl ClientHalf {
                 return;
             }
             match self.phase {
-                // A replica that is not connected by then would fall behind.
+                // A replica that is not connected when loading begins would fall behind.
                 Phase::Load if now < self.books.borrow().begins_at => {
                     self.wake_at = Some(self.books.borrow().begins_at);
                     return;
@@ -177,7 +177,7 @@ impl ClientHalf {
                         return;
                     }
                     let this = &mut books.nodes[self.node];
-                    // After a restart the client continues.
+                    // A client that continues after a restart keeps its start.
                     if this.began == Instant::ZERO {
                         (this.began, this.ended) = (now, now);
                     }
@@ -286,7 +286,7 @@ impl HostHalf for ClientHalf {
         self.wired.begin(io);
     }
 
-    /// The first view determines the incarnation of the replica.
+    /// The first view that the engine is configured with determines the incarnation of the replica.
     fn configure(&mut self, _: Instant, configuration: &Configuration, _: &mut HostIo<'_>) {
         if self.client.is_some() {
             return;

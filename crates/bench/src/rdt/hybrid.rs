@@ -1,10 +1,10 @@
-//! Hybrid mode (SafarDB section 5.4): a part of the records or accounts is in the card's memory, the rest in
+//! Hybrid mode (SafarDB section 5.4): some of the records or accounts are in the card's memory, the others in
 //! the host's memory behind the bus. One replication interface serves both.
 //!
-//! Elements below a bound are on the card. The share of accesses to them is a parameter; within each part,
-//! keys follow Zipf's law. A call or a query waits for its reads of the host's memory, as does a replica that
-//! applies the effect; writes to the host's memory are charged too. Updates that combine may be folded before
-//! they are sent.
+//! Elements with numbers below a bound are on the card. The share of accesses to them is a parameter. Within
+//! each part, the popularity of keys follows a Zipf distribution. A call or a query waits for its reads of
+//! the host's memory, and so does a replica that applies the call; writes to the host's memory are charged
+//! too. Updates that combine may be folded before they are sent.
 
 use serde::Serialize;
 use weft_harness::histogram::Summary;
@@ -19,15 +19,15 @@ use super::type_name::TypeName;
 /// The points to measure: all combinations of these parameters.
 #[derive(Clone, Debug)]
 pub struct HybridBench {
-    /// Types with keys.
+    /// Data types with keys.
     pub names: Vec<TypeName>,
-    /// Per cent of the accesses that go to keys on the card.
+    /// Percentages of the accesses that go to keys on the card; each is measured.
     pub on_card: Vec<u8>,
-    /// Per cent of the operations that call a method.
+    /// Percentages of the operations that call a method; each is measured.
     pub updates: Vec<u8>,
-    /// Skew of the popularity of the keys of each part, 0 to 2.
+    /// Zipf skews of the keys of each part, 0 to 2; each is measured.
     pub skews: Vec<f64>,
-    /// Number of combining calls that are folded before they are sent.
+    /// Numbers of combining calls that are folded before they are sent; each is measured.
     pub summarize: Vec<usize>,
     /// When a call without conflicts is answered.
     pub commit: Commit,
@@ -35,9 +35,9 @@ pub struct HybridBench {
     pub nodes: usize,
     /// Operations of all clients together, at each point.
     pub operations: u64,
-    /// Number of records or accounts, and number of these on the card.
+    /// Number of records or accounts.
     pub keys: usize,
-    /// See `keys`.
+    /// Number of records or accounts on the card.
     pub card_keys: usize,
     /// Network between the cards.
     pub network: NetworkProfile,
@@ -45,15 +45,15 @@ pub struct HybridBench {
     pub seed: u64,
 }
 
-/// One point.
+/// Results of one point.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HybridPoint {
     /// The data type.
     #[serde(rename = "type")]
     pub name: &'static str,
-    /// Per cent of the operations that call a method.
+    /// Percentage of the operations that call a method.
     pub updates_percent: u8,
-    /// Per cent of the accesses that go to keys on the card.
+    /// Percentage of the accesses that go to keys on the card.
     pub on_card_percent: u8,
     /// Skew of the popularity of keys.
     pub skew: f64,
@@ -67,7 +67,7 @@ pub struct HybridPoint {
     pub updates: Summary,
     /// All operations divided by the time of the slowest replica.
     pub operations_per_us: f64,
-    /// Calls that were not permissible, per cent of all.
+    /// Calls that were refused because they were not permissible, in percent of all calls.
     pub refused_percent: f64,
     /// Steps of replicas that were checked.
     pub steps: u64,
@@ -79,7 +79,7 @@ pub struct HybridPoint {
     pub log_hash: String,
 }
 
-/// All points.
+/// Results of all points.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HybridReport {
     /// Kind of the result: `rdt-hybrid`.
@@ -94,21 +94,21 @@ pub struct HybridReport {
     pub operations: u64,
     /// When a call without conflicts is answered.
     pub commit: Commit,
-    /// Records or accounts.
+    /// Number of records or accounts.
     pub keys: usize,
-    /// Of these, on the card.
+    /// Number of records or accounts on the card.
     pub card_keys: usize,
     /// Network between the cards.
     pub network: &'static str,
     /// Seed of operations and delays.
     pub seed: u64,
-    /// Each point.
+    /// Results of each point.
     pub points: Vec<HybridPoint>,
     /// `holds`, or `violation`.
     pub checked: &'static str,
     /// Wall-clock time of the simulation, in seconds.
     pub wall_s: f64,
-    /// The command that repeats it.
+    /// The command that repeats the measurement.
     pub replay: String,
 }
 
@@ -122,7 +122,7 @@ impl HybridBench {
             .product()
     }
 
-    /// Measures all; `progress` gets the number of points done.
+    /// Measures all points. `progress` is called with the number of points done.
     pub fn run(&self, replay: String, mut progress: impl FnMut(u64)) -> HybridReport {
         let begin = std::time::Instant::now();
         let mut points = Vec::new();
@@ -279,7 +279,7 @@ mod tests {
             assert!(means[1] > means[2] && means[1] < means[0], "{means:?}");
             assert!(points[0].updates.mean_ns > points[2].updates.mean_ns, "{points:?}");
         }
-        // With all keys on the card, the host has no effect.
+        // If all keys are on the card, the host's memory makes no difference.
         let plain = RdtBench {
             name: bench.names[0],
             system: System::Weft,
@@ -300,7 +300,7 @@ mod tests {
         assert!((plain.queries.mean_ns - report.points[2].queries.mean_ns).abs() < 2.0);
     }
 
-    /// Messages that replicas have received from each other, for each folded call.
+    /// Number of messages that replicas have received from each other, per folded call.
     fn taken_in(fold: usize, commit: Commit) -> f64 {
         let HybridBench { nodes, keys, card_keys, network, seed, .. } = bench();
         let bench = RdtBench {
@@ -365,8 +365,8 @@ mod tests {
         assert!(majority[1].response.mean_ns > majority[0].response.mean_ns, "{majority:?}");
     }
 
-    /// A replica crashes after some replicas have received a part of its fold. All survivors end in the same
-    /// state.
+    /// A replica crashes after some replicas have received a part of its fold. All survivors must end in the
+    /// same state.
     #[test]
     fn a_crash_leaves_no_half_of_a_fold() {
         for seed in 1..=6 {

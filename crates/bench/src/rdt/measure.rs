@@ -1,4 +1,4 @@
-//! A measurement: a number of operations by the clients of all nodes, and their latencies.
+//! A measurement: the clients of all nodes perform a number of operations; their latencies are recorded.
 
 mod ordered;
 
@@ -27,8 +27,8 @@ use super::workload::{Sizes, Workload};
 /// Period of heartbeats on cards. No node fails in these measurements; fail-over is measured with the
 /// engine's default period.
 pub(super) const HEARTBEAT: Duration = Duration::from_us(10);
-/// The same in runs with failures, for configurations in which polling all memory takes longer than the
-/// engine's default period.
+/// Period of heartbeats in runs with failures, for configurations in which polling all memory takes longer
+/// than the engine's default period.
 const SLOW_HEARTBEAT: Duration = Duration::from_us(5);
 /// Interval between two checks of a run.
 pub(super) const SLICE: Duration = Duration::from_us(50);
@@ -43,7 +43,7 @@ const COMPLETE_WITHIN: Duration = Duration::from_ms(1_000);
 /// Parameters of the measurement.
 #[derive(Clone, Debug)]
 pub struct RdtBench {
-    /// Which data type.
+    /// The data type.
     pub name: TypeName,
     /// Where engines and applications run.
     pub system: System,
@@ -57,7 +57,7 @@ pub struct RdtBench {
     pub callers: Callers,
     /// Replicas, each with a client: 2 to 8.
     pub nodes: usize,
-    /// Per cent of the operations that call a method; the others are queries.
+    /// Percentage of the operations that call a method; the others are queries.
     pub updates: u8,
     /// Operations of all clients together.
     pub operations: u64,
@@ -73,29 +73,30 @@ pub struct RdtBench {
     pub seed: u64,
 }
 
-/// Calls of one method.
+/// Results of one method.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MethodResult {
-    /// Its name.
+    /// Name of the method.
     pub method: &'static str,
     /// How its calls are coordinated.
     pub category: Category,
-    /// From the call to the answer.
+    /// Response times of its calls, from the call to the answer.
     pub response: Summary,
 }
 
-/// One replica and its client. In a system with one log for all operations, one of the leader's clients.
+/// Results of one replica and its client; or, in a system with one log for all operations, of one of the
+/// leader's clients.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReplicaResult {
-    /// Which node.
+    /// Index of the node.
     pub node: usize,
-    /// Whether it leads a group in the end.
+    /// Whether the node leads a group at the end.
     pub leads: bool,
-    /// Operations of its client.
+    /// Number of operations of the node's client.
     pub operations: u64,
-    /// From its client's first request to the last answer.
+    /// Time from the client's first request to its last answer.
     pub time_ns: u64,
-    /// From request to answer.
+    /// Response times, from request to answer.
     pub response: Summary,
 }
 
@@ -104,7 +105,7 @@ pub struct ReplicaResult {
 pub struct Measured {
     /// Response times of all operations, from request to answer.
     pub response: Summary,
-    /// The distribution behind `response`.
+    /// The full histogram of these times.
     #[serde(skip)]
     pub latencies: Latencies,
     /// Answers over time.
@@ -121,17 +122,17 @@ pub struct Measured {
     pub operations_per_us: f64,
     /// The sum of the throughputs of all replicas.
     pub operations_per_us_sum: f64,
-    /// Each replica.
+    /// Results of each replica.
     pub replicas: Vec<ReplicaResult>,
     /// Response times at the replicas that lead a group, if the type has a group.
     pub leaders: Option<Summary>,
     /// Response times at the replicas that lead no group, if the type has a group.
     pub followers: Option<Summary>,
-    /// Calls that were refused because a guard did not hold, per cent of all.
+    /// Calls that were refused because a guard did not hold, in percent of all calls.
     pub refused_percent: f64,
     /// Number of operations that were repeated because a replica had no room.
     pub busy: u64,
-    /// Virtual time from the first of these operations to the last answer.
+    /// Virtual time in nanoseconds from the first request of any client to the last answer.
     pub virtual_ns: u64,
     /// Faults injected, by kind.
     pub faults: BTreeMap<String, u64>,
@@ -204,14 +205,14 @@ impl RdtBench {
         }
     }
 
-    /// The same for a run with failures: other nodes take over the remaining operations of a crashed node,
-    /// and the heartbeat period is the default where that is possible.
+    /// Parameters of a run with failures: other nodes take over the remaining operations of a crashed node,
+    /// and the heartbeat period is the engine's default if the configuration allows it.
     pub(super) fn parameters_under(&self, plan: FaultPlan) -> ClusterParameters {
         let heartbeat = (self.configuration != Configuration::Rpc).then_some(SLOW_HEARTBEAT);
         ClusterParameters { heartbeat, redistribute: true, plan, ..self.parameters() }
     }
 
-    /// Runs the measurement; `progress` gets the number of operations answered.
+    /// Runs the benchmark without faults. `progress` is called with the number of operations answered so far.
     pub(super) fn measure(&self, progress: impl FnMut(u64)) -> Measured {
         if self.system.is_ordered() {
             return ordered::measure(self, progress);
@@ -219,7 +220,7 @@ impl RdtBench {
         self.measure_split(None, progress)
     }
 
-    /// The same under faults, whose times count from when all clients have begun.
+    /// Runs the benchmark with the faults of a plan, whose times count from when all clients have begun.
     pub(super) fn measure_under(
         &self,
         plan: &FaultPlan,
@@ -261,7 +262,7 @@ impl RdtBench {
         }
     }
 
-    /// The same with a part of the keys in the host's memory.
+    /// Runs the benchmark like [`Self::measure`], with some keys in the host's memory if there is a `split`.
     pub(super) fn measure_split(&self, split: Option<Split>, progress: impl FnMut(u64)) -> Measured {
         let mut parameters = self.parameters();
         if let Some(split) = split {
@@ -274,8 +275,8 @@ impl RdtBench {
         Measured { activity, ..self.conclude(&mut cluster, NodeSet::EMPTY) }
     }
 
-    /// Ends the check when all operations are answered, and returns the measurements. Calls that `stopped`
-    /// nodes have answered alone may be lost.
+    /// Ends the check when all operations are answered, and returns the measurements. Calls that only
+    /// `stopped` nodes have answered may be lost.
     pub(super) fn conclude(&self, cluster: &mut Cluster, stopped: NodeSet) -> Measured {
         let mut wrong = Vec::new();
         let mut measured = {
@@ -305,7 +306,7 @@ impl RdtBench {
 
 impl Cluster {
     /// Runs until all operations are answered, or until there was no answer for too long after the last
-    /// fault. `progress` gets the number of operations answered.
+    /// fault. `progress` is called with the number of operations answered so far.
     fn answer_all(&mut self, mut progress: impl FnMut(u64)) -> Activity {
         let parameters = self.parameters();
         let (plan, redistribute) = (&parameters.plan, parameters.redistribute);
@@ -314,7 +315,7 @@ impl Cluster {
         while !self.books.borrow().all_done() {
             self.run_for(SLICE);
             if redistribute {
-                // A client without operations may have got some of a crashed one.
+                // A client without operations may have received operations of a crashed node's client.
                 self.nudge();
             }
             let (now, so_far) = (self.now(), self.note(&mut activity));
@@ -479,8 +480,8 @@ mod tests {
         assert!(card.followers.unwrap().mean_ns > card.leaders.unwrap().mean_ns);
     }
 
-    /// An object behind the bus costs two crossings, 2,252 ns, and 70 ns of a core. The difference is
-    /// smaller, because slower clients wait less for each other.
+    /// An object behind the bus costs each operation two crossings, 2,252 ns, and 70 ns of a core. The measured
+    /// difference is smaller, because slower clients wait less for each other.
     #[test]
     fn a_log_is_slower_behind_the_bus_and_slower_than_no_log() {
         for name in ["ycsb", "account", "courseware"] {
@@ -493,8 +494,8 @@ mod tests {
         }
     }
 
-    /// At 20 % updates, one of ten operations of a follower's client would wait for the leader; with this
-    /// rule none does.
+    /// At 20 % updates, one of ten operations of a follower's client would wait for the leader; with
+    /// [`Callers::Leader`] none does.
     #[test]
     fn calls_that_conflict_are_the_leaders_if_so_wished() {
         let led = |bench: &RdtBench| measured(&RdtBench { callers: Callers::Leader, ..bench.clone() });
@@ -510,8 +511,8 @@ mod tests {
         led(&RdtBench { system: hamband, configuration: Configuration::Buffered, ..bench("account") });
     }
 
-    /// Three groups need many connections, and their leaders change meanwhile. With clients that began at a
-    /// fixed time, one replica fell behind and all others waited for it.
+    /// Three groups need many connections, and their leaders change meanwhile. When clients began at a fixed
+    /// time, one replica fell behind and all others waited for it.
     #[test]
     fn processes_are_connected_before_their_clients_begin() {
         let bench = RdtBench {
@@ -525,8 +526,8 @@ mod tests {
         measured(&bench);
     }
 
-    /// A process repeats the request for a failed connection long after the last answer, and gets all calls
-    /// only then.
+    /// A process repeats the request for a failed connection only long after the last answer, and receives
+    /// the missing calls then. The measurement must wait for it.
     #[test]
     fn who_lacks_calls_when_all_is_answered_is_waited_for() {
         let bench = RdtBench {

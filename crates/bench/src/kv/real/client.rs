@@ -59,7 +59,7 @@ pub(super) struct ClientSettings {
     pub reads: Reads,
     /// The longest datagram, in bytes.
     pub datagram_bytes: usize,
-    /// Time for which it polls before it sleeps.
+    /// Time for which the process polls before it sleeps.
     pub spin: Duration,
     /// The core that the process is pinned to.
     pub core: Option<u32>,
@@ -117,7 +117,7 @@ pub struct Clients<'a> {
     driver: Driver,
     nodes: Vec<SocketAddrV4>,
     egress: Egress,
-    /// A phase that has not begun, and its begin.
+    /// The phase that has not begun yet, and its start.
     due: Option<(Instant, Phase)>,
     now: Instant,
     payload: Vec<u8>,

@@ -50,7 +50,7 @@ impl Addresses {
     }
 }
 
-/// Parameters of a cluster's processes.
+/// Parameters of a cluster of processes.
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterSettings {
     pub nodes: u32,
@@ -58,7 +58,7 @@ pub(crate) struct ClusterSettings {
     pub engines: EnginesConfig,
     pub lease: Duration,
     pub spin: Duration,
-    /// Cores of the nodes.
+    /// Assigns cores to the nodes.
     pub turns: CoreTurns,
 }
 
@@ -72,7 +72,7 @@ impl CoreTurns {
         Self(weft_net::cores())
     }
 
-    /// The core of the `place`-th process.
+    /// The core of process number `place`, counted from 0.
     pub fn core(&self, place: u32) -> Option<u32> {
         let count = self.0.len().max(1);
         self.0.get(place as usize % count).copied()
@@ -94,7 +94,7 @@ pub(crate) struct Cluster {
     config: PathBuf,
     nodes: Vec<Node>,
     pub announcements: Vec<Announcement>,
-    /// Counters that the nodes have printed at their end.
+    /// Counters that the nodes have printed when they stopped.
     pub counters: Vec<String>,
 }
 
@@ -145,7 +145,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Starts the process of a node that has none.
+    /// Starts the process of a node that is not running.
     pub fn start_node(&mut self, node: u32) -> Result<(), RealBenchError> {
         let place = &mut self.nodes[node as usize];
         let mut process = start(&format!("node {node}"), NODE_COMMAND, &self.config, Some(node))?;
@@ -175,7 +175,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Waits until every node that runs is a full member of the newest view.
+    /// Waits until every running node is a full member of the newest view.
     pub fn wait_until_whole(&mut self) -> Result<(), RealBenchError> {
         let end = std::time::Instant::now() + std::time::Duration::from_nanos(START_LIMIT.as_ns());
         loop {
@@ -199,7 +199,7 @@ impl Cluster {
         }
     }
 
-    /// Stops all processes and reads the rest of their output.
+    /// Stops all processes and reads their remaining output.
     pub fn stop(&mut self) -> Result<(), RealBenchError> {
         for node in &mut self.nodes {
             if let Some(process) = &mut node.process {

@@ -52,7 +52,7 @@ pub struct RealBench {
     pub nodes: u32,
     /// Workload of the clients.
     pub workload: Workload,
-    /// Load of the clients, over all processes.
+    /// Load of the clients of all processes together.
     pub load: Load,
     /// Number of client processes: a divisor of the number of clients.
     pub client_processes: u32,
@@ -75,14 +75,14 @@ pub struct RealBench {
     pub replay: String,
 }
 
-/// A crash in the middle of a run.
+/// A node that is killed during a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kill {
     /// The node. In every view, each full member leads about the same number of keys.
     pub node: u32,
-    /// When it is killed, from the beginning of the workload.
+    /// Time at which the node is killed, since the start of the workload.
     pub after: Duration,
-    /// When it is started again, from the beginning of the workload.
+    /// Time at which the node is restarted, since the start of the workload.
     pub restart: Option<Duration>,
 }
 
@@ -101,7 +101,7 @@ pub struct RealRun {
     pub counters: Vec<String>,
 }
 
-/// Reason for which a run over real sockets failed.
+/// Reason why a run over real sockets failed.
 #[derive(Debug, Error)]
 pub enum RealBenchError {
     /// The parameters are invalid.
@@ -144,8 +144,7 @@ pub enum RealBenchError {
     System(#[from] io::Error),
 }
 
-/// Time from the command to start until the workload begins, so that the command reaches all processes
-/// before.
+/// Time from the start command to the start of the workload; by then the command has reached all processes.
 const LEAD_TIME: Duration = Duration::from_ms(50);
 /// Interval at which the parent checks its children.
 const LOOK_EVERY: Duration = Duration::from_ms(5);
@@ -155,8 +154,8 @@ const PHASE_LIMIT: Duration = Duration::from_secs(120);
 const CLIENTS_MAX: u32 = 1_024;
 
 impl RealBench {
-    /// Runs the benchmark. `progress` gets the number of completed operations. A request to `stop` ends the
-    /// run.
+    /// Runs the benchmark. `progress` is called with the number of completed operations. A request to `stop`
+    /// ends the run.
     ///
     /// # Errors
     /// See [`RealBenchError`]. If a process ends unexpectedly, the error has its name, its exit status and
@@ -362,8 +361,8 @@ impl RealBench {
             }
             progress(parts.clients.iter().map(|client| client.completed).sum());
         }
-        // If the workload ends before the planned restart, the node is restarted now, so that the cluster is
-        // whole for the final check.
+        // If the workload ends before the planned restart, the node is restarted now, because all nodes must
+        // be members for the final check.
         if let Some((_, node, false)) = due.first().copied().filter(|_| due.len() == 1) {
             parts.cluster.start_node(node)?;
             turns.push(Turn { at_ns: clock.monotonic_ns(clock.now()), node, down: false });

@@ -6,7 +6,7 @@ use weft_waist::NodeId;
 
 use weft_harness::result::{Lane, LeadSpan, Mark, MarkKind, NodeState, StateSpan};
 
-/// The process of a node was killed or restarted.
+/// The time at which the process of a node was killed or restarted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     /// Nanoseconds of `CLOCK_MONOTONIC`.

@@ -23,7 +23,7 @@ use super::disks::DiskRegime;
 use super::nodes::NodeNic;
 use crate::kv::Phase;
 
-/// Time of the first fault: the cluster has been serving for a while.
+/// Time of the first fault; the cluster has been serving for some time by then.
 const FAULTS_FROM: Duration = Duration::from_ms(20);
 /// Time at which all faults are over.
 const FAULTS_UNTIL: Duration = Duration::from_ms(120);
@@ -41,7 +41,7 @@ const LOAD: Load = Load::Open { clients: 24, operations_per_s: 60_000.0 };
 /// Number of records: few, so that clients access the same records, but more than one bucket holds.
 const RECORDS: u64 = 64;
 
-/// Runs of the campaign.
+/// Parameters of the runs.
 #[derive(Clone, Debug)]
 pub struct Campaign {
     /// Nodes of each cluster.
@@ -135,8 +135,8 @@ pub struct DiskFindings {
 }
 
 impl Campaign {
-    /// Runs the campaign. `progress` gets the number of runs made, `replay` gives the command that repeats
-    /// the run of a seed.
+    /// Runs the campaign. `progress` is called with the number of runs made; `replay` returns the command
+    /// that repeats the run of a seed.
     ///
     /// # Errors
     /// The given plan does not fit the cluster.
@@ -166,7 +166,7 @@ impl Campaign {
             let regime = self.has_disks().then(|| regime(seed));
             let partings = Partings::new(&plan, self.nodes, LEASE);
             let cluster = self.cluster(seed, plan, regime)?;
-            // A client that did not finish has no history.
+            // If a client did not finish, there is no history to check.
             let mut checked = Checked::NotChecked;
             let run = || {
                 let (judgement, report, history) = run(cluster, regime, (faults_end, partings), &mut result);
@@ -302,7 +302,8 @@ fn run(
     result.lost_acknowledged_writes += report.lost_acknowledged_writes;
     if let Some(findings) = &mut result.disks {
         findings.power_cuts += power_cuts;
-        // Every acknowledged write is durable at every member.
+        // In this campaign every acknowledged write is durable at every member, so each lost write was a
+        // durable one.
         findings.durable_writes_lost += report.lost_acknowledged_writes;
         findings.arbitrary_runs += u64::from(may_end);
         findings.halted_runs += u64::from(has_ended);

@@ -28,7 +28,7 @@ use super::nodes::{NodeBuilder, NodeMachine, NodeNic};
 use super::turns::Turns;
 use crate::kv::{Driver, DriverParameters, Phase};
 
-/// Number of client machines.
+/// Maximum number of client machines.
 const CLIENT_MACHINES_MAX: u32 = 4;
 
 /// Maximum clock drift of nodes and of the membership service, in parts per million: half of what leases
@@ -233,12 +233,12 @@ impl Cluster {
         self.machines.running().filter_map(|(_, node)| node.digest()).collect()
     }
 
-    /// Operations of the current run completed.
+    /// Number of completed operations of the current run.
     pub(super) fn completed(&self) -> u64 {
         self.drivers().map(Driver::completed).sum()
     }
 
-    /// Status of a node over time, on the world's clock, over all its incarnations.
+    /// Changes of a node's status over all its incarnations, on the world's clock.
     pub(super) fn status_changes(&self, node: usize) -> Vec<StatusChange> {
         let clock = self.machines.world.clock(MachineId::new(node));
         let former = self.machines.director.builder.former.get(&node).into_iter().flatten();
@@ -246,7 +246,7 @@ impl Cluster {
         former.chain(current).map(|change| StatusChange { at: clock.world(change.at), ..*change }).collect()
     }
 
-    /// Counters of all nodes that run, added up by name.
+    /// Counters of all running nodes, added up by name.
     pub(super) fn counters(&self) -> BTreeMap<String, u64> {
         let mut sums = BTreeMap::new();
         for (_, node) in self.machines.running() {

@@ -15,7 +15,7 @@ pub enum DiskRegime {
     Arbitrary,
 }
 
-/// A known bug between the engine and its disk.
+/// A known bug in the store, in the host half, or in the handling of a lost disk.
 #[cfg(feature = "planted-bugs")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskBug {
@@ -29,7 +29,7 @@ pub enum DiskBug {
 
 #[cfg(feature = "planted-bugs")]
 impl DiskBug {
-    /// All of them.
+    /// All bugs.
     pub fn all() -> impl Iterator<Item = Self> {
         let of_stores = weft_store::PlantedBug::ALL.into_iter().map(Self::Store);
         of_stores.chain(weft_node::LogBug::ALL.into_iter().map(Self::Log)).chain([Self::LostDiskKeepsLife])
@@ -72,7 +72,7 @@ impl Disks {
         }
     }
 
-    /// The same disks, used with a known bug.
+    /// The same disks, with a planted bug.
     #[cfg(feature = "planted-bugs")]
     pub(super) fn with_planted_bug(self, planted_bug: Option<DiskBug>) -> Self {
         Self { planted_bug, ..self }
@@ -83,7 +83,7 @@ impl Disks {
         &self.all[node]
     }
 
-    /// Whether all data survives if it remains only on the disks of the other nodes.
+    /// Whether all data survives a loss of the disks of the nodes in `without`.
     pub(super) fn may_be_all(&self, without: NodeSet, view: &View) -> bool {
         let holds_all = |id: NodeId| !without.contains(id) && !self.all[id.index()].is_damaged();
         self.regime == DiskRegime::Arbitrary || view.full.iter().any(holds_all)
@@ -98,7 +98,7 @@ impl Disks {
     /// none.
     pub(super) fn open(&self, node: NodeId, fresh: Incarnation) -> (KvHalf, Incarnation, MachineDisk) {
         let disk = self.all[node.index()].clone();
-        // The operator repairs the disk before a restart.
+        // The disk works again, because the operator has repaired it before the restart.
         disk.strike(DiskFault::Failing(false));
         disk.strike(DiskFault::Full(false));
         let log = KvLog::with_sizes(self.sizes(), Box::new(disk.clone()), fresh, || disk.wait())

@@ -45,7 +45,7 @@ pub struct SimulatedBench {
     pub limit: BenchLimit,
     /// Operations that were to start within this time are not measured.
     pub warm_up: Duration,
-    /// Directory of one pcapng per port, and the part of the run to capture.
+    /// Folder for the captures, one pcapng file per port; and the part of the run to capture.
     pub capture: Option<(PathBuf, CaptureWindow)>,
     /// The command that repeats the run.
     pub replay: String,
@@ -54,16 +54,16 @@ pub struct SimulatedBench {
 /// End of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BenchLimit {
-    /// After so many operations, over all clients.
+    /// The workload ends after this number of operations of all clients together.
     Operations(u64),
-    /// After so much virtual time.
+    /// The workload ends after this virtual time.
     After(Duration),
 }
 
-/// Reason for which a simulated run failed.
+/// Reason why a simulated run failed.
 #[derive(Debug, Error)]
 pub enum SimulatedError {
-    /// The fault plan does not fit.
+    /// The fault plan does not fit the cluster.
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// The cluster never served, or stopped serving.
@@ -91,11 +91,11 @@ pub struct SimulatedRun {
     pub counters: BTreeMap<String, u64>,
 }
 
-/// Longest virtual time of a phase.
+/// Time-out of a phase, in virtual time.
 const PHASE_MAX: Duration = Duration::from_secs(600);
 
 impl SimulatedBench {
-    /// Runs the benchmark. `progress` gets the number of completed operations.
+    /// Runs the benchmark. `progress` is called with the number of completed operations.
     ///
     /// # Errors
     /// See [`SimulatedError`].

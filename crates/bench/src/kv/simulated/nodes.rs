@@ -1,4 +1,4 @@
-//! The nodes of a simulated cluster: NIC, engine and lease holder, with the NIC in software or in gates.
+//! The nodes of a simulated cluster: NIC, engine and lease holder. The NIC is software or gateware.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ use super::machines::ClientMachine;
 pub enum NodeNic {
     /// A NIC in software with the engine on it, with the costs of this profile.
     Soft(CostProfile),
-    /// The gateware with the engine in gates at these nodes, simulated cycle by cycle; at the others a NIC in
+    /// The gateware with the engine, simulated cycle by cycle, at these nodes; at the other nodes a NIC in
     /// software with the costs of [`CostProfile::FPGA`].
     Rtl(NodeSet),
     /// The gateware without an engine, simulated cycle by cycle. The engines are software on the host, so
@@ -38,7 +38,7 @@ impl NodeNic {
     /// The gateware at every node.
     pub const RTL: Self = Self::Rtl(NodeSet::first(NODES_MAX));
 
-    /// The NIC, as in results.
+    /// The model of the NIC, as results name it.
     pub const fn model(&self) -> NicModel {
         match self {
             Self::Soft(_) => NicModel::Soft,
@@ -55,7 +55,7 @@ impl NodeNic {
         }
     }
 
-    /// The profile of the engine's costs.
+    /// Cost profile of the engine.
     pub const fn profile(&self) -> CostProfile {
         match self {
             Self::Soft(profile) => *profile,
@@ -64,7 +64,7 @@ impl NodeNic {
         }
     }
 
-    /// Basis of the times.
+    /// Description of what the times are based on, for results.
     pub(super) fn basis(&self) -> String {
         match self {
             Self::Soft(profile) => format!("cost profile `{}`: {}", profile.name, profile.basis),
@@ -78,7 +78,7 @@ impl NodeNic {
         }
     }
 
-    /// Whether an engine is in gates. All engines must have its sizes then.
+    /// Whether some engine is in gateware. Then all engines must have its fixed sizes.
     pub(super) const fn has_engine_in_gates(&self) -> bool {
         matches!(self, Self::Rtl(_))
     }
@@ -92,7 +92,7 @@ pub(super) type NodeSoftware = NicMachine<SoftNic<Kv>, NodeHost<NodeHalf>>;
 pub(super) enum NodeMachine {
     /// The NIC is software.
     Soft(NodeSoftware),
-    /// Its NIC is the gateware, with the engine in it.
+    /// The NIC is the gateware, with the engine in it.
     Rtl(NicMachine<RtlNic, NodeHost<NodeHalf>>),
     /// The NIC is the gateware, and all the software of a node runs on the host.
     RtlBeforeHost(NicMachine<RtlNic, HostedMachine<NodeSoftware>>),
@@ -299,7 +299,7 @@ impl NodeBuilder {
         }
     }
 
-    /// The engine in gates, with the parameters of the engine in software.
+    /// Configuration of the engine in gateware: the parameters of the engine in software.
     fn engine_config(&self) -> EngineConfig {
         let mut peers = [None; NODES_MAX];
         for station in &self.stations {
@@ -362,7 +362,7 @@ impl NodeBuilder {
         nic
     }
 
-    /// The gateware after a reset. Its memories have different random contents at each power-on.
+    /// The gateware after a reset. At each power-on its memories have other random contents.
     fn rtl_nic(&self, node: NodeId, life: u32, engine: Option<EngineConfig>) -> RtlNic {
         let station = ClusterHost::Node(node);
         let mut nic = RtlNic::new(&RtlNicConfig {
@@ -378,7 +378,7 @@ impl NodeBuilder {
     }
 }
 
-/// The number of the planted bug in gates, 0 for none.
+/// Number of the planted bug in gateware; 0 if none is planted.
 #[cfg(feature = "planted-bugs")]
 fn planted_bug(parameters: &Parameters) -> u8 {
     let place = |bug| weft_kv::PlantedBug::ALL.iter().position(|known| *known == bug);

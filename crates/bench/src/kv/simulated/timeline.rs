@@ -9,7 +9,7 @@ use weft_waist::{NodeId, View};
 use super::cluster::Cluster;
 use super::turns::Turn;
 
-/// Marks and lanes of the part of a run from `begin` to `end`.
+/// Events and states of the part of a run from `begin` to `end`.
 pub(super) fn of(cluster: &Cluster, begin: Instant, end: Instant) -> (Vec<Mark>, Vec<Lane>) {
     let within = |at: Instant| at >= begin && at <= end;
     let mut marks: Vec<(Instant, Mark)> = Vec::new();

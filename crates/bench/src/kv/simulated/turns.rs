@@ -11,8 +11,8 @@ pub(super) struct Turn {
     pub down: bool,
 }
 
-/// Records the crashes and restarts that take place. A fault plan may have more, because some are not
-/// allowed.
+/// Records the crashes and restarts that take place. A fault plan may contain more of them, because some are
+/// not allowed when they are due.
 #[derive(Debug, Default)]
 pub(super) struct Turns(pub Vec<Turn>);
 

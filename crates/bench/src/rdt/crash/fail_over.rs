@@ -1,4 +1,4 @@
-//! Time until another replica leads, over many runs.
+//! Measures the time until another replica leads, over many runs.
 
 use serde::Serialize;
 use weft_time::Duration;
@@ -10,14 +10,14 @@ use crate::rdt::system::System;
 use crate::rdt::type_name::TypeName;
 use crate::smr::{FailOver, Quantiles};
 
-/// Per cent of the operations that call a method.
+/// Percentage of the operations that call a method.
 pub(super) const UPDATES: u8 = 25;
 /// Operations of each client: enough for the time before and after the crash.
 const OPERATIONS_EACH: u64 = 1_000;
 /// Time of the earliest crash after the clients have begun.
 const AFTER: Duration = Duration::from_us(100);
-/// Further delay of the crash from run to run, which is not in step with heartbeats; it repeats after
-/// [`TIMES`] runs.
+/// Additional delay of the crash in each further run. It is not a multiple of the heartbeat period. The
+/// delays repeat after [`TIMES`] runs.
 const LATER: Duration = Duration::from_us(7);
 const TIMES: u64 = 40;
 
@@ -34,7 +34,7 @@ pub struct FailOvers {
     /// From the request for permissions until a majority has revoked the old permission, granted the new one
     /// and acknowledged it.
     pub permission_switch_ns: Quantiles,
-    /// Each, in the order of the seeds.
+    /// Times of each fail-over, in the order of the seeds.
     pub each: Vec<FailOver>,
     /// Violations, as text.
     pub wrong: Vec<String>,

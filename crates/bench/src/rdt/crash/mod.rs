@@ -1,10 +1,10 @@
 //! The crash of one replica in the middle of a run: its effect on response time and throughput, and the
 //! take-over by another replica (SafarDB section 5.3).
 //!
-//! Each run is made twice with one seed: without a crash, and with a crash after half of the duration of the
-//! first run. The other clients take over the operations that the crashed node's client had not begun; its
-//! outstanding operations stay unanswered. The node does not restart. Both runs are checked: no answered call
-//! is lost, and none takes effect twice.
+//! Each experiment has two runs with one seed: one without a crash, and one with a crash after half of the
+//! duration of the first run. The other clients take over the operations that the crashed node's client had
+//! not begun; its outstanding operations stay unanswered. The node does not restart. Both runs are checked:
+//! no answered call may be lost, and none may take effect twice.
 
 mod fail_over;
 mod observe;
@@ -27,23 +27,23 @@ pub use fail_over::FailOvers;
 pub use observe::{Mark, Timeline};
 pub use result::{CrashReport, CrashResult, Outcome};
 
-/// Which replica crashes.
+/// The replica that crashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Victim {
-    /// Any one, of a type without groups.
+    /// Any replica, of a type whose methods have no groups.
     Replica,
-    /// One that leads no group.
+    /// A replica that leads no group.
     Follower,
-    /// The one that leads all groups.
+    /// The replica that leads all groups.
     Leader,
 }
 
 impl Victim {
-    /// All of them, as the figure has them.
+    /// All victims, in the order of the paper's figure.
     pub const ALL: [Self; 3] = [Self::Replica, Self::Follower, Self::Leader];
 
-    /// Its name.
+    /// Name of the victim.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Replica => "replica",
@@ -58,7 +58,7 @@ impl Victim {
         name.parse().expect("it is shipped")
     }
 
-    /// The index of the victim. The lowest node leads.
+    /// Index of the victim's node. The lowest node leads.
     const fn node(self, nodes: usize) -> usize {
         match self {
             Self::Leader => 0,
@@ -91,7 +91,7 @@ pub struct CrashBench {
     pub experiments: Vec<(Victim, TypeName)>,
     /// Where engines and clients run.
     pub systems: Vec<System>,
-    /// Per cent of the operations that call a method.
+    /// Percentages of the operations that call a method; each is measured.
     pub updates: Vec<u8>,
     /// When a call without conflicts is answered.
     pub commit: Commit,
@@ -114,7 +114,7 @@ impl CrashBench {
         2 * pairs as u64 + self.fail_overs * self.systems.len() as u64
     }
 
-    /// Makes the runs; `progress` gets the number of runs made.
+    /// Makes the runs. `progress` is called with the number of runs made.
     pub fn run(&self, replay: String, mut progress: impl FnMut(u64)) -> CrashReport {
         let begin = std::time::Instant::now();
         let mut results = Vec::new();
@@ -188,7 +188,7 @@ impl Experiment {
     }
 }
 
-/// A crash of a node, at the beginning of the microsecond of `at`.
+/// The crash of a node. It takes place at the start of the microsecond that contains `at`.
 #[derive(Clone, Copy, Debug)]
 struct Crash {
     node: usize,

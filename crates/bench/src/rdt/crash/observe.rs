@@ -1,4 +1,4 @@
-//! One run, observed in small steps: answers over time, and the events after the crash.
+//! One run, observed in small steps: the answers over time, and the events after the crash.
 
 use serde::Serialize;
 use weft_harness::node_id;
@@ -21,7 +21,7 @@ const SHOWN: u64 = 8;
 /// Minimum length of a unit, in steps.
 const SHOWN_STEPS: u64 = 40;
 
-/// Label in place of "taken for dead" if a survivor suspected the node already before the crash.
+/// Label that replaces "taken for dead" if a survivor suspected the node even before the crash.
 pub(super) const SUSPECTED_BEFORE: &str = "taken for dead before the crash";
 
 /// An event after the crash.
@@ -46,11 +46,11 @@ pub struct Timeline {
     pub ordered: Vec<u64>,
 }
 
-/// Results of a run.
+/// Results of an observed run.
 #[derive(Debug)]
 pub(super) struct Run {
     pub measured: Measured,
-    /// When the first client began.
+    /// Start of the first client.
     pub began: Instant,
     /// Observations of the crash, if there was one.
     pub seen: Option<Seen>,
@@ -91,7 +91,7 @@ impl Suspicion {
 /// Observes a crash: when a survivor suspects the victim, and when a new leader has decided a call.
 struct CrashMonitor {
     crash: Crash,
-    /// Whether the victim led.
+    /// Whether the victim led a group.
     led: bool,
     suspicion: Suspicion,
     /// Time since which the survivor has suspected the victim. It is before the crash if the victim was only
@@ -206,7 +206,7 @@ impl Timeline {
     }
 }
 
-/// Time at which the last client of such a run begins, after all connections are made.
+/// Time at which the last client of a run with these parameters begins, after all connections are made.
 pub(super) fn begins_at(bench: &RdtBench) -> Instant {
     let (mut cluster, _) = begin(bench, None);
     loop {
@@ -219,7 +219,7 @@ pub(super) fn begins_at(bench: &RdtBench) -> Instant {
     }
 }
 
-/// A cluster whose clients begin now.
+/// Makes a cluster and runs it until its clients begin. Returns the cluster and that time.
 fn begin(bench: &RdtBench, crash: Option<Crash>) -> (Cluster, Instant) {
     let mut cluster = Cluster::new(&parameters(bench, crash)).expect("the plan names a node");
     let begin = Instant::ZERO + cluster.connecting();
@@ -245,7 +245,7 @@ pub(super) fn run(bench: &RdtBench, crash: Option<Crash>) -> Run {
         cluster.run_for(step);
         let now = cluster.now();
         if crash.is_some_and(|crash| now >= crash.instant() && now < crash.instant() + step * 2) {
-            // A client without operations may have got some of the crashed one.
+            // A client without operations may have received operations of the crashed node's client.
             cluster.nudge();
         }
         let so_far = count(&cluster, &groups);
@@ -303,7 +303,8 @@ mod tests {
 
     #[test]
     fn buckets_hold_what_was_answered_around_the_crash() {
-        // Ten answers in every step until the crash at step 100, none for 50 steps, then five.
+        // Each step until the crash at step 100 has ten answers, the next 50 steps have none, and later steps
+        // have five.
         let mut answers = vec![(0, 0)];
         for step in 0..1_000 {
             let (all, ordered) = answers[step];
@@ -320,7 +321,7 @@ mod tests {
         assert!(timeline.operations[10..20].iter().all(|bucket| *bucket == 0));
         assert!(timeline.operations[20..].iter().all(|bucket| *bucket == 25));
         assert_eq!(timeline.ordered.len(), timeline.operations.len());
-        // A crash at the very beginning.
+        // The crash is at the very start.
         let timeline = Timeline::around(0, 100, &answers, 100);
         assert_eq!((timeline.before_ns, timeline.operations[0]), (0, 40));
     }

@@ -12,7 +12,7 @@ use crate::rdt::measure::{Measured, RdtBench};
 use crate::rdt::system::{Commit, Configuration, System};
 use crate::smr::FailOver;
 
-/// One of a pair of runs.
+/// Results of one of the two runs of a pair.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
     /// Response times of all operations.
@@ -23,7 +23,7 @@ pub struct Outcome {
     pub updates: Summary,
     /// All operations divided by the time of the slowest replica.
     pub operations_per_us: f64,
-    /// From the first request to the last answer.
+    /// Virtual time from the first request to the last answer.
     pub virtual_ns: u64,
     /// Hash of the event log of the run.
     pub log_hash: String,
@@ -42,7 +42,7 @@ impl Outcome {
     }
 }
 
-/// A pair of runs: without a crash and with one.
+/// Results of a pair of runs: without a crash and with one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CrashResult {
     /// The victim.
@@ -56,17 +56,17 @@ pub struct CrashResult {
     pub system: System,
     /// How calls reach the objects.
     pub configuration: Configuration,
-    /// Per cent of the operations that call a method.
+    /// Percentage of the operations that call a method.
     pub updates_percent: u8,
     /// The run without a crash.
     pub without: Outcome,
-    /// The run in which the node crashes half way.
+    /// The run in which the node crashes after half of the time.
     pub with: Outcome,
-    /// How much longer the mean response is with the crash, per cent.
+    /// Increase of the mean response time by the crash, in percent.
     pub response_percent: f64,
-    /// How much more is done in the same time, per cent.
+    /// Increase of the throughput by the crash, in percent.
     pub throughput_percent: f64,
-    /// Operations that the crashed node's client had begun: they have no answer.
+    /// Operations that the crashed node's client had begun; they stay unanswered.
     pub unanswered: u64,
     /// Events after the crash.
     pub marks: Vec<Mark>,
@@ -74,9 +74,9 @@ pub struct CrashResult {
     pub timeline: Timeline,
     /// Times of the phases of the fail-over, if a leader crashed.
     pub fail_over: Option<FailOver>,
-    /// Calls made, and steps of replicas that were checked, in both runs.
+    /// Number of calls in both runs.
     pub calls: u64,
-    /// See `calls`.
+    /// Number of steps of replicas that were checked, in both runs.
     pub steps: u64,
     /// `holds`, or `violation`.
     pub checked: &'static str,
@@ -116,7 +116,7 @@ impl CrashResult {
     }
 }
 
-/// All experiments.
+/// Results of all experiments.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CrashReport {
     /// Kind of the result: `rdt-crash`.
@@ -135,7 +135,7 @@ pub struct CrashReport {
     pub basis: Vec<String>,
     /// Seed of operations and delays.
     pub seed: u64,
-    /// Each pair of runs.
+    /// Results of each pair of runs.
     pub experiments: Vec<CrashResult>,
     /// Times of many fail-overs, by system.
     pub fail_overs: Vec<FailOvers>,
@@ -143,7 +143,7 @@ pub struct CrashReport {
     pub checked: &'static str,
     /// Wall-clock time of the simulation, in seconds.
     pub wall_s: f64,
-    /// The command that repeats it.
+    /// The command that repeats the experiments.
     pub replay: String,
 }
 
@@ -303,11 +303,11 @@ mod tests {
         assert_eq!(report.checked, "holds", "{}", report.to_text());
         assert_eq!((report.experiments.len(), report.fail_overs.len()), (6, 2));
         for result in &report.experiments {
-            // Only calls that the crashed client had begun stay unanswered.
+            // Only calls that the crashed node's client had begun stay unanswered.
             assert!(result.unanswered <= 1, "{result:?}");
             assert_eq!(result.with.response.operations + result.unanswered, 4_000);
             assert_eq!(result.without.response.operations, 4_000);
-            // A crash is noticed a few heartbeats later, unless the node was suspected before.
+            // A crash is detected a few heartbeats later, unless the node was suspected before.
             let noticed =
                 result.marks.iter().find(|mark| mark.label.starts_with("taken for dead")).expect("noticed");
             assert!(noticed.label == SUSPECTED_BEFORE || noticed.at_ns >= 1_500, "{result:?}");
