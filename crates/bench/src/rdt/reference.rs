@@ -1,4 +1,4 @@
-//! A data type as the check of a run needs it, from its definition.
+//! A data type in the form that the check of a run needs, made from its definition.
 //!
 //! A step changes a few fields at a few elements, so the invariant is checked only there
 //! ([`Object::invariant_after`]), and large states are compared only there.
@@ -10,14 +10,14 @@ use weft_rdt::definition::{Method, ParameterKind, Update};
 use weft_rdt::expression::Expression;
 use weft_rdt::{Bounds, Category, MethodSet, Object, Type, VerdictError, types, verdict};
 
-/// States of up to this number of words are compared completely at every step, larger ones only where the
-/// step has changed them.
+/// States with at most this number of words are compared completely at every step; of larger states, only the
+/// elements that the step has changed.
 const COMPARED_WHOLE: usize = 64;
 
-/// Fields, and the parameters that determine the elements.
+/// Fields, each with the indices of the parameters that determine its element.
 type Places = Vec<(usize, Vec<usize>)>;
 
-/// A type, and the way in which its calls are sent.
+/// A data type, and how its calls are sent.
 #[derive(Clone, Debug)]
 pub struct Subject {
     kind: Arc<Type>,
@@ -52,15 +52,15 @@ impl Subject {
         Ok(Self { kind, written, summaries, is_faultless: true })
     }
 
-    /// The same type with only these methods summarized. With `is_exact`, no call is ever sent twice in the
-    /// run.
+    /// The same type, of which only these methods are summarized. `is_faultless` says that no call is sent
+    /// twice in the run.
     #[must_use]
     pub fn with_summaries(mut self, summaries: MethodSet, is_faultless: bool) -> Self {
         (self.summaries, self.is_faultless) = (summaries, is_faultless);
         self
     }
 
-    /// The type, for engines too.
+    /// The type, which engines use too.
     pub const fn kind(&self) -> &Arc<Type> {
         &self.kind
     }
@@ -82,7 +82,8 @@ impl Subject {
     }
 }
 
-/// Fields that a method writes, and the parameters that determine the elements.
+/// The fields that a method writes, with the parameters that determine their elements; `None` if it may write
+/// any field.
 fn written(method: &Method) -> Option<Places> {
     let parameter = |index: &Expression| match index {
         Expression::Parameter(parameter) => Some(*parameter),
@@ -179,7 +180,8 @@ mod tests {
     use super::*;
     use weft_workload::Random;
 
-    /// The local check gives the same result as the whole invariant, if that held before.
+    /// If the invariant held before, the check of the changed elements has the same result as a check of the
+    /// whole invariant.
     #[test]
     fn the_invariant_at_what_was_touched_is_the_invariant() {
         for name in types::NAMES {

@@ -7,7 +7,7 @@ use weft_sim::{CostProfile, FaultPlan, PlanError};
 use super::measure::{Measured, RdtBench};
 use super::system::{Callers, Commit, Configuration, System};
 
-/// A measurement.
+/// Result of a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RdtResult {
     /// `sim`: all times are virtual.
@@ -25,19 +25,19 @@ pub struct RdtResult {
     pub commit: Commit,
     /// Which clients make which calls.
     pub callers: Callers,
-    /// Guarantee of an answer.
+    /// The guarantee that an answer gives.
     pub promises: &'static str,
     /// Basis of the times.
     pub basis: String,
     /// Replicas, each with a client.
     pub nodes: u32,
-    /// Per cent of the operations that call a method.
+    /// Percentage of the operations that call a method.
     pub updates_percent: u8,
     /// Number of operations requested.
     pub operations: u64,
     /// Outstanding operations of a client.
     pub outstanding: usize,
-    /// Records or accounts, of the keyed types.
+    /// Records or accounts, if the type has keys.
     pub keys: Option<usize>,
     /// Zipf skew of the keys.
     pub skew: Option<f64>,
@@ -54,13 +54,13 @@ pub struct RdtResult {
     pub checked: &'static str,
     /// Wall-clock time of the simulation, in seconds.
     pub wall_s: f64,
-    /// The command that repeats it.
+    /// The command that repeats the measurement.
     pub replay: String,
 }
 
 impl RdtBench {
-    /// Measures, with the faults of the plan, whose times count from the moment at which all clients have
-    /// begun. `progress` gets the number of operations answered.
+    /// Runs the measurement with the faults of the plan, whose times count from when all clients have begun.
+    /// `progress` is called with the number of operations answered so far.
     ///
     /// # Errors
     /// The fault plan does not fit the cluster.

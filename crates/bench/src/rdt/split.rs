@@ -6,10 +6,10 @@ use weft_workload::Popularity;
 
 use super::reference::Subject;
 
-/// Placement of keys, and folding of updates.
+/// Which keys are in which memory, and how many updates are folded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Split {
-    /// Keys on the card: those with the lowest numbers.
+    /// Number of keys on the card. These are the keys with the lowest numbers.
     pub card_keys: usize,
     /// Percentage of accesses to these keys.
     pub on_card: u8,

@@ -17,7 +17,7 @@ pub struct Sweep {
     pub nodes: Vec<usize>,
     /// Commit rules.
     pub commits: Vec<Commit>,
-    /// Systems. The others are compared with the first one.
+    /// Systems. The first one is compared with each of the others.
     pub systems: Vec<System>,
 }
 
@@ -27,7 +27,7 @@ impl Sweep {
         self.types.len() * self.nodes.len() * self.commits.len() * self.systems.len()
     }
 
-    /// Makes all measurements, each by `run`. `replay` is the command that repeats all of them.
+    /// Makes all measurements by calling `run` for each. `replay` is the command that repeats all of them.
     ///
     /// # Errors
     /// The first error of `run`.
@@ -73,7 +73,7 @@ pub struct Ratio {
     pub commit: Commit,
     /// The first system.
     pub system: System,
-    /// The other one.
+    /// The other system.
     pub than: System,
     /// Mean response time of the other system divided by that of the first.
     pub response: f64,
@@ -99,19 +99,19 @@ impl Ratio {
 /// Results of all measurements.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SweepResult {
-    /// `rdt-sweep`.
+    /// Kind of the result: `rdt-sweep`.
     pub result: &'static str,
     /// `sim`: all times are virtual.
     pub world: &'static str,
-    /// `holds` if every run does.
+    /// `holds` if all runs hold.
     pub checked: &'static str,
     /// Comparisons of systems.
     pub ratios: Vec<Ratio>,
-    /// Every measurement.
+    /// Results of all measurements.
     pub runs: Vec<RdtResult>,
     /// Wall-clock time of the simulations, in seconds.
     pub wall_s: f64,
-    /// The command that repeats it.
+    /// The command that repeats the measurements.
     pub replay: String,
 }
 

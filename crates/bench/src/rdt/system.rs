@@ -16,10 +16,10 @@ macro_rules! named {
         }
 
         impl $type {
-            /// All of them.
+            /// All values.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// Its name.
+            /// Name of the value, as on the command line.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*
@@ -58,7 +58,7 @@ named! {
     /// A log in the card, the object and all clients on the leader's host, as in Waverunner: every operation
     /// is in the log.
     Waverunner = "waverunner",
-    /// The same, with the application on the card beside the log.
+    /// Like [`Self::Waverunner`], but the application is on the card beside the log.
     WeftLog = "weft-log",
 }
 
@@ -68,7 +68,7 @@ impl System {
         matches!(self, Self::Waverunner | Self::WeftLog)
     }
 
-    /// Guarantee of an answer.
+    /// The guarantee that an answer gives.
     pub const fn promises(self, commit: Commit) -> &'static str {
         match (self.is_ordered(), commit) {
             (true, _) => "linearizable, queries too; what is answered survives the crash of any minority",
@@ -86,10 +86,10 @@ impl System {
 named! {
     /// Source of the latencies of a card's passages.
     Card, "card",
-    /// NIC-KV: MACs and pipelines, without the network.
+    /// NIC-KV's latencies: of MACs and pipelines, without the network.
     #[default]
     Fpga = "fpga",
-    /// SafarDB: the network is included.
+    /// Latencies of SafarDB, which include the network.
     Safardb = "safardb",
 }
 
@@ -102,7 +102,7 @@ impl Card {
         }
     }
 
-    /// The profile of a card with its host behind the bus.
+    /// The profile of a card whose application runs on the host behind the bus.
     pub const fn behind_bus(self) -> &'static CostProfile {
         match self {
             Self::Fpga => &CostProfile::FPGA,
@@ -114,9 +114,9 @@ impl Card {
 named! {
     /// How calls reach the object of a replica (SafarDB sections 4.1 to 4.3).
     Configuration, "configuration",
-    /// By RDMA WRITE; each access reads the summaries from memory. Rings and logs are polled.
+    /// By RDMA WRITE. Each access reads the summaries from memory; rings and logs are polled.
     Write = "write",
-    /// By RDMA WRITE into memory that is polled into a copy on chip.
+    /// By RDMA WRITE. The engine polls the written memory into a copy on chip.
     Buffered = "buffered",
     /// By RPC: an arriving message calls the engine at once.
     #[default]
@@ -126,7 +126,7 @@ named! {
 named! {
     /// Which clients make which calls.
     Callers, "rule of who calls",
-    /// Every client calls every method; conflicting calls of followers travel to the leader and back.
+    /// Every client calls every method. Conflicting calls of followers' clients go to the leader and back.
     #[default]
     All = "all",
     /// As in Hamband's own workloads: the leader's client makes only conflicting calls, the followers'
@@ -135,13 +135,14 @@ named! {
 }
 
 named! {
-    /// When a call without conflicts is answered. Conflicting calls are answered when a majority has them in its
-    /// logs, always.
+    /// When a call without conflicts is answered. A conflicting call is always answered when a majority has it in its
+    /// logs.
     Commit, "commit rule",
-    /// When a majority of the replicas has it in memory, so that a crash of a minority does not lose it.
+    /// When a majority of the replicas has the call in memory, so that a crash of a minority does not lose
+    /// it.
     #[default]
     Majority = "majority",
-    /// When it has taken effect at its own replica, as in SafarDB: a crash of that replica may lose it.
+    /// When the call has taken effect at its own replica, as in SafarDB. A crash of that replica may lose it.
     Local = "local",
 }
 

@@ -25,7 +25,7 @@ impl TypeName {
         Self::all().filter(|name| name.class() != "keyed")
     }
 
-    /// `crdt` if no calls conflict, `wrdt` if some do (SafarDB tables A.1 and B.1), `keyed` for the two applications.
+    /// `crdt` if no calls conflict, `wrdt` if some do (SafarDB tables A.1 and B.1), `keyed` for YCSB and SmallBank.
     pub fn class(self) -> &'static str {
         match self.0 {
             "ycsb" | "smallbank" => "keyed",

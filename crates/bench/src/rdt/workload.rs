@@ -1,14 +1,14 @@
 //! Workloads of the clients of a replicated data type.
 //!
 //! The micro-benchmarks are those of SafarDB section 5: a percentage of the operations are calls of methods,
-//! each method equally often, and all others are queries. The paper does not give their arguments. Here they
-//! are drawn uniformly, but so that most calls are permissible: a call whose guard requires an element (a
-//! course that exists, an auction that is open) uses an element that its own client has made, and withdrawals
-//! are smaller than the average deposit. Results report the share of refused calls. YCSB's records and
-//! SmallBank's accounts follow Zipf's law. SmallBank's updates have the proportions of OLTP-Bench: 15 %
-//! amalgamate, 15 % deposit, 25 % send a payment, 15 % change savings, 15 % write a check. Before the
-//! measurement, clients deposit money and add the courses that are never deleted and the items that are for
-//! sale.
+//! each method equally often, and all other operations are queries. The paper does not give the arguments.
+//! Here they are drawn uniformly, but so that most calls are permissible: if a guard requires an element (a
+//! course that exists, an auction that is open), the call uses an element that its own client has made; and
+//! withdrawals are smaller than the average deposit. Results report the share of refused calls. Accesses to
+//! YCSB's records and SmallBank's accounts follow a Zipf distribution. SmallBank's updates have the
+//! proportions of OLTP-Bench: 15 % amalgamate, 15 % deposit, 25 % send a payment, 15 % change savings, 15 %
+//! write a check. Before the measurement, clients deposit money, and add the courses that are never deleted
+//! and the items that are for sale.
 //!
 //! The seed alone determines every operation of every client.
 
@@ -26,29 +26,30 @@ use super::type_name::TypeName;
 /// An operation of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Reads.
+    /// A query, which reads.
     Query(Call),
-    /// Calls a method.
+    /// A call of a method.
     Update(Call),
 }
 
 /// A published workload: percentage of updates, and skew of keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mix {
-    /// Its name.
+    /// Name of the workload.
     pub name: &'static str,
-    /// Its data type.
+    /// Name of the data type.
     pub of: &'static str,
-    /// Per cent of the operations that call a method.
+    /// Percentage of the operations that call a method.
     pub updates: u8,
     /// Zipf skew of the keys.
     pub skew: f64,
 }
 
 impl Mix {
-    /// YCSB's workloads a, b and c, with its Zipf constant; SmallBank's transactions, of which 15 % read a
-    /// balance, on equally popular accounts (H-Store). YCSB's d inserts records, e scans them and f reads
-    /// what it then writes, as one: a register in which the last writer wins does none of these.
+    /// YCSB's workloads a, b and c, with YCSB's Zipf exponent; and SmallBank's transactions, of which 15 %
+    /// read a balance, on equally popular accounts (H-Store). Three workloads of YCSB are missing, because a
+    /// last-writer-wins register does not support their operations: d inserts records, e scans them, and f
+    /// atomically reads a record and writes it.
     pub const ALL: [Self; 4] = [
         Self { name: "a", of: "ycsb", updates: 50, skew: 0.99 },
         Self { name: "b", of: "ycsb", updates: 5, skew: 0.99 },
@@ -86,7 +87,7 @@ pub struct Sizes {
     pub transient: usize,
     /// Students, or employees.
     pub students: usize,
-    /// Items of sets and for sale; movies and customers. All of them are added and deleted.
+    /// Elements of sets, items for sale, movies and customers. All of them are added and deleted.
     pub items: usize,
     /// Users and auctions.
     pub users: usize,
@@ -97,8 +98,8 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// For measurements: enough users and auctions for 4 million operations of which a quarter are updates,
-    /// and 100,000 keys, as in SafarDB's YCSB.
+    /// Sizes for measurements: enough users and auctions for 4 million operations of which a quarter are
+    /// updates, and 100,000 keys, as in SafarDB's YCSB.
     pub const LARGE: Self = Self {
         courses: 64,
         transient: 64,
@@ -109,7 +110,7 @@ impl Sizes {
         keys: 100_000,
     };
 
-    /// For campaigns: states are small, so that each part of them changes often.
+    /// Sizes for campaigns: states are small, so that each part of them changes often.
     pub const SMALL: Self =
         Self { courses: 8, transient: 16, students: 64, items: 32, users: 512, stock: 2, keys: 24 };
 }
@@ -121,12 +122,12 @@ const OPENING_BALANCE: i64 = 10_000;
 pub struct Workload {
     name: TypeName,
     nodes: usize,
-    /// Per cent of the operations that call a method.
+    /// Percentage of the operations that call a method.
     updates: u8,
     sizes: Sizes,
     keys: Popularity,
     seed: u64,
-    /// Operations of each client. Empty: all clients have the same unbounded workload.
+    /// Operations of each client. If empty, all clients have the same unbounded workload.
     parts: Vec<Part>,
 }
 
@@ -147,7 +148,7 @@ impl Workload {
         Self { keys, ..self }
     }
 
-    /// The same workload with this number of operations, of which the leader's client makes all conflicting
+    /// The same workload with this number of operations in total. The leader's client makes all conflicting
     /// calls ([`super::Callers::Leader`]).
     #[must_use]
     pub fn led(self, operations: u64) -> Self {
@@ -188,7 +189,7 @@ impl Workload {
         Subject::shipped(self.name.name(), &self.bounds()).expect("a shipped type has a verdict")
     }
 
-    /// The client of a node.
+    /// The workload of a node's client.
     pub fn client(&self, node: usize, subject: &Subject) -> ClientWorkload {
         assert!(node < self.nodes, "node{node} of {}", self.nodes);
         let definition = subject.kind().definition();
@@ -236,21 +237,22 @@ pub struct ClientWorkload {
     workload: Workload,
     node: u64,
     random: Random,
-    /// The methods that it calls, each repeated by its relative frequency.
+    /// The methods that the client calls, each repeated by its relative frequency.
     methods: Vec<u8>,
-    /// Its remaining operations, if they are bounded.
+    /// The remaining operations of the client, if they are bounded.
     part: Option<Part>,
     /// Number of parameters of each query.
     queries: Vec<usize>,
     query_elements: [u64; 2],
     loaded: u64,
-    /// Number of elements that it has made, of two kinds.
+    /// Number of elements that the client has made, of each of two kinds.
     made: [u64; 2],
-    /// Its transient elements that exist according to the answers that it got, one bit each, of two kinds.
+    /// The client's transient elements that exist according to its answers, one bit each, of each of two
+    /// kinds.
     present: [u64; 2],
-    /// Its auctions that are not closed.
+    /// The client's auctions that are not closed.
     open: Vec<u64>,
-    /// The item that it has inserted last.
+    /// The item that the client has inserted last.
     inserted: i64,
 }
 
@@ -259,7 +261,7 @@ const FIRST: usize = 0;
 const SECOND: usize = 1;
 
 impl ClientWorkload {
-    /// The next operation of loading; `None` when loading is done.
+    /// The next operation of loading; `None` when loading is complete.
     pub fn load(&mut self) -> Option<Call> {
         let number = self.loaded;
         self.loaded += 1;
@@ -284,7 +286,7 @@ impl ClientWorkload {
         matches!(self.workload.name.name(), "courseware" | "project")
     }
 
-    /// A leader's client that adds no students enrols those that were there before.
+    /// Adds a student, for a leader's client whose later calls enrol students but do not add them.
     fn load_student(&mut self) -> Option<Call> {
         let share = self.workload.sizes.students as u64 / self.nodes();
         (self.made[FIRST] < share).then(|| Call { method: 0, arguments: [self.next_student(), 0, 0, 0] })
@@ -308,7 +310,7 @@ impl ClientWorkload {
         }
     }
 
-    /// One of its methods.
+    /// Draws one of the client's methods.
     fn method(&mut self) -> u8 {
         self.methods[self.random.below(self.methods.len() as u64) as usize]
     }
@@ -351,10 +353,10 @@ impl ClientWorkload {
                 self.inserted = self.random.below(items as u64) as i64;
                 (self.inserted, 0, 0)
             }
-            // The item that it has inserted last.
+            // Deletes the item that the client has inserted last.
             ("2p-set", _) => (self.inserted, 0, 0),
             ("account", 0) => (self.amount(100), 0, 0),
-            // Half of the average deposit.
+            // On average half of a deposit.
             ("account", _) => (self.amount(50), 0, 0),
             ("courseware" | "project", 0) => (self.next_student(), 0, 0),
             ("courseware" | "project", 1) => (self.add_transient(FIRST, courses), 0, 0),
@@ -382,7 +384,7 @@ impl ClientWorkload {
         Call { method, arguments: [first, second, third, 0] }
     }
 
-    /// From 1 to `most`.
+    /// Draws an amount from 1 to `most`.
     fn amount(&mut self, most: u64) -> i64 {
         1 + self.random.below(most) as i64
     }
@@ -392,8 +394,8 @@ impl ClientWorkload {
         index * self.nodes() + self.node
     }
 
-    /// Makes a new element of a kind. When all numbers are used, old ones are repeated, and such calls are
-    /// refused.
+    /// Makes a new element of a kind. When all numbers are used, old numbers are used again, and calls with
+    /// them are refused.
     fn make(&mut self, kind: usize) -> i64 {
         let share = self.workload.sizes.users as u64 / self.nodes();
         let index = self.made[kind] % share;
@@ -407,7 +409,7 @@ impl ClientWorkload {
         self.own(index) as i64
     }
 
-    /// One of its open auctions; if there is none, the first one, which is closed.
+    /// One of the client's open auctions; if it has none, its first auction, which is closed.
     fn open_auction(&mut self, closes: bool) -> i64 {
         if self.open.is_empty() {
             return self.own(0) as i64;
@@ -424,7 +426,8 @@ impl ClientWorkload {
         self.own(index) as i64
     }
 
-    /// A student that it has added, in one course after the other.
+    /// One of the client's students and a course. Successive calls enrol a student in all courses before they
+    /// take the next student.
     fn next_enrolment(&mut self) -> (i64, i64) {
         let students = self.made[FIRST].clamp(1, self.workload.sizes.students as u64 / self.nodes());
         let number = self.made[SECOND];
@@ -435,14 +438,14 @@ impl ClientWorkload {
         (self.own(student) as i64, course as i64)
     }
 
-    /// Number of transient elements of a kind of this client.
+    /// Number of the client's transient elements of one kind.
     fn transient(&self) -> u64 {
         let Sizes { items, transient, .. } = self.workload.sizes;
         let all = if self.workload.name.name() == "movie" { items } else { transient };
         (all as u64 / self.nodes()).clamp(1, 64)
     }
 
-    /// One of its transient elements, from this set unless the set is empty.
+    /// Draws one of the client's transient elements, out of the set with these bits unless it is empty.
     fn one_of(&mut self, set: u64) -> u64 {
         let count = self.transient();
         let first = self.random.below(count);
@@ -450,7 +453,7 @@ impl ClientWorkload {
         all.into_iter().find(|index| set >> index & 1 == 1).unwrap_or(first)
     }
 
-    /// An element that it has not added; if there is none, any.
+    /// Draws an element that the client has not added; if there is none, any. Notes that it is added.
     fn add_transient(&mut self, kind: usize, base: usize) -> i64 {
         let absent = !self.present[kind];
         let index = self.one_of(absent);
@@ -458,7 +461,7 @@ impl ClientWorkload {
         (base as u64 + self.own(index)) as i64
     }
 
-    /// An element that it has added; if there is none, any.
+    /// Draws an element that the client has added; if there is none, any. Notes that it is deleted.
     fn delete_transient(&mut self, kind: usize, base: usize) -> i64 {
         let index = self.one_of(self.present[kind]);
         self.present[kind] &= !(1 << index);
@@ -473,10 +476,10 @@ impl ClientWorkload {
             other => other,
         };
         let method = self.method();
-        // Methods are: deposit, savings, payment, check, amalgamation.
+        // The methods in order: deposit, savings, payment, check, amalgamate.
         let arguments = match method {
             0 => [account, self.amount(100), 0, 0],
-            // A sixth of the changes of savings are withdrawals, of smaller amounts.
+            // A sixth of the changes of savings are withdrawals, with smaller amounts than deposits.
             1 => [account, self.amount(120) - 20, 0, 0],
             2 => [account, other, self.amount(50), 0],
             3 => [account, self.amount(50), 0, 0],

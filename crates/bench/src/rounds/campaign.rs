@@ -31,7 +31,7 @@ const fn period_of(nodes: usize) -> Duration {
     Duration::from_ns(if nodes <= 5 { 2_400 } else { 3_000 })
 }
 
-/// Time of the first fault: the cluster has been running for a while.
+/// Time of the first fault; the cluster has been running for some time by then.
 const FAULTS_FROM_US: u64 = 150;
 /// Time at which all faults are over.
 const FAULTS_UNTIL_US: u64 = 2_000;
@@ -43,12 +43,12 @@ const LEASE: Duration = Duration::from_us(200);
 const ROTATION: Duration = Duration::from_us(500);
 /// Interval of the heartbeats of a node without a lease.
 const IDLE_INTERVAL: Duration = Duration::from_us(10);
-/// Every node is configured with the first view before the first round begins. An excluded node requests to
-/// rejoin after its earlier messages have expired.
+/// Every node is configured with the first view before the first round begins. An excluded node waits until
+/// its earlier messages have expired before it requests to rejoin.
 const PAUSES: RoundsPauses =
     RoundsPauses { start_after: Duration::from_us(30), return_after: Duration::from_us(50) };
-/// Bound on the time from the last fault until every restarted node is a member again: the others remove it
-/// for its silence, it pauses, requests to rejoin, and is added with a delay of three windows.
+/// Bound on the time from the last fault until every restarted node is a member again. The other nodes remove
+/// it because it is silent; it pauses, requests to rejoin, and is added with a delay of three windows.
 pub const MEMBER_WITHIN: Duration = Duration::from_us(1_000);
 /// Time from the last proposal until all proposals are decided at all nodes.
 pub const DECIDED_WITHIN: Duration = Duration::from_us(100);
@@ -58,7 +58,7 @@ const STILL_AFTER: Duration = Duration::from_us(50);
 const MEMBERSHIP: &str = "membership0";
 /// Maximum size of a proposal in bytes: room for several requests to the register.
 const PROPOSAL_BYTES: usize = 256;
-/// Every seed divisible by this has more failures than the cluster tolerates.
+/// In the runs of seeds that are divisible by this number, more nodes fail than the cluster tolerates.
 const BEYOND_EVERY: u64 = 4;
 
 /// Kinds of injected faults.
@@ -72,7 +72,7 @@ pub enum FaultClass {
     Omission,
     /// Some nodes crash, and some of them restart with empty memory.
     Crash,
-    /// Nothing.
+    /// No faults.
     None,
 }
 
@@ -80,7 +80,7 @@ impl FaultClass {
     /// All classes.
     pub const ALL: [Self; 4] = [Self::All, Self::Omission, Self::Crash, Self::None];
 
-    /// Its name.
+    /// Name of the class.
     pub const fn name(self) -> &'static str {
         match self {
             Self::All => "all",
@@ -111,9 +111,10 @@ impl FromStr for FaultClass {
 /// The faults of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
-    /// The nodes that fail in the run. All faults are faults of these nodes or of their links.
+    /// The nodes that fail in the run. All faults concern these nodes or their links.
     pub faulty: Vec<usize>,
-    /// Whether more nodes fail than the cluster tolerates. Then it may stop, but must not disagree.
+    /// Whether more nodes fail than the cluster tolerates. Then the cluster may stop, but its nodes must not
+    /// disagree.
     pub beyond: bool,
     /// The faults.
     pub plan: FaultPlan,
@@ -128,7 +129,7 @@ impl Schedule {
         let count = match class {
             FaultClass::None => 0,
             _ if beyond => random.between(tolerated as u64 + 1, nodes as u64) as usize,
-            // Usually the maximum number that the cluster tolerates.
+            // In most runs, as many nodes fail as the cluster tolerates.
             _ => tolerated - usize::from(tolerated > 1 && random.below(4) == 0),
         };
         let mut others: Vec<usize> = (0..nodes).collect();
@@ -161,7 +162,7 @@ impl Schedule {
     }
 }
 
-/// A period within the time of faults: from a single round to a quarter of it.
+/// Draws a period within the time of faults: from a single round to a quarter of that time.
 fn period(random: &mut Stream) -> (u64, u64) {
     let total = FAULTS_UNTIL_US - FAULTS_FROM_US;
     let most = [8, 40, 200, total / 4][random.below(4) as usize];
@@ -170,7 +171,7 @@ fn period(random: &mut Stream) -> (u64, u64) {
     (from, from + length)
 }
 
-/// Something that loses or delays messages from or to a node.
+/// A fault that loses or delays messages from or to a node.
 fn omission(random: &mut Stream, class: FaultClass, node: usize, nodes: usize) -> Fault {
     let (from_us, until_us) = period(random);
     let name = |node: usize| format!("node{node}");
@@ -185,7 +186,7 @@ fn omission(random: &mut Stream, class: FaultClass, node: usize, nodes: usize) -
             let (from, to) = if random.below(2) == 0 { (name(node), other) } else { (other, name(node)) };
             Fault::OneWayCut { from_us, until_us, from, to }
         }
-        // Some messages are late within a round, some by one round or several.
+        // Some messages are late within their round, others by one round or several.
         2 => Fault::Reordering {
             from_us,
             until_us,
@@ -206,7 +207,7 @@ fn omission(random: &mut Stream, class: FaultClass, node: usize, nodes: usize) -
     }
 }
 
-/// A crash of a node, with a restart in half of the cases.
+/// Adds a crash of a node, in half of the cases with a restart.
 fn crash(random: &mut Stream, node: usize, faults: &mut Vec<Fault>) {
     let at_us = random.between(FAULTS_FROM_US, FAULTS_UNTIL_US - 1);
     faults.push(Fault::Crash { at_us, machine: format!("node{node}") });
@@ -216,14 +217,15 @@ fn crash(random: &mut Stream, node: usize, faults: &mut Vec<Fault>) {
     }
 }
 
-/// The membership service stops and restarts with its state file. That is not a failure of a node.
+/// An outage of the membership service, which restarts with its state file. It does not count as a failure of
+/// a node.
 fn outage(random: &mut Stream) -> [Fault; 2] {
     let (at_us, back_us) = period(random);
     let machine = || MEMBERSHIP.to_owned();
     [Fault::Crash { at_us, machine: machine() }, Fault::Restart { at_us: back_us, machine: machine() }]
 }
 
-/// Duplicates of messages at all nodes. That is not a failure, because a duplicate is ignored.
+/// Duplicates of messages at all nodes. They do not count as a failure, because duplicates are ignored.
 fn duplication(random: &mut Stream) -> Fault {
     let (from_us, until_us) = period(random);
     Fault::Duplication {
@@ -247,9 +249,9 @@ pub struct Campaign {
     pub faults: FaultClass,
     /// Instances in flight.
     pub window: u64,
-    /// Which engine.
+    /// The engine's implementation.
     pub nic: NicModel,
-    /// What the engines serve.
+    /// The service of the engines.
     pub service: Service,
     /// Whether frames are sealed by PSP.
     pub psp: bool,
@@ -266,7 +268,7 @@ pub struct Campaign {
 pub struct CampaignResult {
     /// `sim`: all times are virtual.
     pub world: &'static str,
-    /// Which engine: `soft` or `rtl`.
+    /// The engine's implementation: `soft` or `rtl`.
     pub nic: NicModel,
     /// Nodes of each cluster.
     pub nodes: u32,
@@ -278,8 +280,8 @@ pub struct CampaignResult {
     pub seed: u64,
     /// Runs made.
     pub seeds_run: u64,
-    /// Of these, runs with more failing nodes than the cluster tolerates. Only agreement, and that no node
-    /// hangs, is checked in them.
+    /// Number of runs with more failing nodes than the cluster tolerates. In these runs, only agreement is
+    /// checked, and that no node hangs.
     pub seeds_beyond: u64,
     /// Rounds of all nodes.
     pub rounds: u64,
@@ -312,7 +314,8 @@ pub struct SeedFailures {
 }
 
 impl Campaign {
-    /// Runs it; `progress` gets the number of finished seeds. `replay` names the command that repeats one seed.
+    /// Runs the campaign. `progress` is called with the number of finished seeds; `replay` returns the command that
+    /// repeats the run of a seed.
     pub fn run(&self, replay: impl Fn(u64) -> String, mut progress: impl FnMut(u64)) -> CampaignResult {
         let mut result = CampaignResult {
             world: "sim",
@@ -370,7 +373,7 @@ impl Campaign {
         let mut cluster = Cluster::new(&parameters).expect("the plan names nodes");
         let begin = Instant::ZERO + Duration::from_us(FAULTS_FROM_US);
         cluster.run_until(schedule.plan.ends_at().max(begin) + MEMBER_WITHIN);
-        // Checked while nodes still propose: a node that is stalled now does not recover.
+        // This is checked while nodes still propose: a node that is stalled now will not recover.
         let mut wrong = Rules { cluster: &cluster, schedule }.progress();
         cluster.end_load();
         cluster.run_for(DECIDED_WITHIN);
@@ -393,7 +396,7 @@ impl Campaign {
     }
 }
 
-/// Properties that a run must have, depending on its failures.
+/// The properties that a run must have, depending on its failures.
 struct Rules<'a> {
     cluster: &'a Cluster,
     schedule: &'a Schedule,
@@ -404,13 +407,13 @@ impl Rules<'_> {
         0..self.cluster.books.borrow().nodes.len()
     }
 
-    /// Nodes that must have all properties.
+    /// The nodes that must have all properties.
     fn correct(&self) -> Vec<usize> {
         let faulty = |node: &usize| self.schedule.beyond || self.schedule.faulty.contains(node);
         self.nodes().filter(|node| !faulty(node)).collect()
     }
 
-    /// No node is stalled without having fenced itself, and all restarted nodes are members.
+    /// Checks that no node is stalled without having fenced itself, and that all restarted nodes are members.
     fn progress(&self) -> Vec<String> {
         let books = self.cluster.books.borrow();
         let mut wrong = Vec::new();
@@ -453,7 +456,7 @@ impl Rules<'_> {
         wrong
     }
 
-    /// All nodes agree, and nodes without failures have decided all proposals.
+    /// Checks that all nodes agree, and that nodes without failures have decided all proposals.
     fn outcome(&self) -> Vec<String> {
         let books = self.cluster.books.borrow();
         let mut wrong: Vec<String> =
@@ -489,7 +492,7 @@ impl Rules<'_> {
 mod tests {
     use super::*;
 
-    /// Whether the fault is one of a failing node or of its link.
+    /// Whether the fault concerns one of the failing nodes or its link.
     fn touches(fault: &Fault, faulty: &[usize]) -> bool {
         let fails = |name: &String| faulty.iter().any(|node| *name == format!("node{node}"));
         match fault {

@@ -1,4 +1,4 @@
-//! A cluster of nodes with the rounds engine in their NICs, on a simulated network.
+//! A cluster of nodes with the rounds engine on their NICs, in a simulated network.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -21,11 +21,11 @@ use super::host::{HostLoad, ProposerHalf, ROUNDS_SLOT, RunRecord};
 use super::register::RegisterClients;
 use crate::smr::first_view;
 
-/// Number of clients and decisions that a host keeps. No client uses them here.
+/// Number of clients and of decisions that a host keeps for the protocol server, which no client uses here.
 const FRONT_CLIENTS: usize = 1;
 const FRONT_DECISIONS: usize = 8;
 
-/// Parts of a cluster.
+/// Parameters of a cluster.
 #[derive(Clone, Debug)]
 pub(super) struct ClusterParameters {
     pub(super) nodes: usize,
@@ -34,7 +34,7 @@ pub(super) struct ClusterParameters {
     pub(super) profile: CostProfile,
     /// Maximum clock drift, in parts per million.
     pub(super) drift_ppm: u32,
-    /// Proposals of the hosts. Without them the nodes serve a register to clients on a separate machine.
+    /// Proposals of the hosts; `None`: the nodes serve a register to clients on a separate machine.
     pub(super) load: Option<HostLoad>,
     pub(super) engine: EngineParameters,
     /// Parameters of the membership service and of the nodes' heartbeats; without them the first view is
@@ -49,7 +49,7 @@ pub(super) struct ClusterParameters {
     pub(super) plan: FaultPlan,
 }
 
-/// Time of the first requests of clients. The cluster is founded before.
+/// Time of the clients' first requests. The cluster has started by then.
 const CLIENTS_BEGIN: Instant = Instant::from_ps(60_000_000);
 
 /// A node: its host and its card.
@@ -116,7 +116,7 @@ impl Cluster {
         }
     }
 
-    /// The engine of a node that runs.
+    /// The engine of a node, if the node runs.
     fn engine(&self, node: usize) -> Option<&NodeEngine> {
         Some(self.machines.node(node)?.nic().card().engine(ROUNDS_SLOT).0)
     }
@@ -143,7 +143,7 @@ impl Cluster {
         Some(found.unwrap_or_else(|| panic!("an engine counts {name}")).1)
     }
 
-    /// The sum of a counter over all nodes that run.
+    /// The sum of a counter over all running nodes.
     pub(super) fn sum(&self, name: &str) -> u64 {
         (0..self.machines.nodes()).filter_map(|node| self.counter(node, name)).sum()
     }

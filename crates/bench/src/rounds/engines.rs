@@ -12,7 +12,7 @@ use weft_waist::{Engine, EngineStatus, Event, Io};
 
 use super::path::{CYCLE, one_way};
 
-/// Service of the engines.
+/// The service that the engines provide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Service {
     /// Streams of proposals and decisions.
@@ -23,10 +23,10 @@ pub enum Service {
 }
 
 impl Service {
-    /// All of them.
+    /// All services.
     pub const ALL: [Self; 2] = [Self::Streams, Self::Register];
 
-    /// Its name.
+    /// Name of the service.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Streams => "streams",
@@ -59,7 +59,7 @@ pub(super) struct EngineParameters {
 }
 
 impl EngineParameters {
-    /// An engine before its first event.
+    /// Makes an engine, before its first event.
     pub(super) fn build(&self) -> NodeEngine {
         let Parameters { period, one_way, silence, .. } = self.parameters;
         match (self.nic, self.service) {
@@ -78,11 +78,11 @@ impl EngineParameters {
 /// An engine of a node.
 #[expect(clippy::large_enum_variant, reason = "a cluster has at most eight")]
 pub(super) enum NodeEngine {
-    /// In software.
+    /// The software engine.
     Streams(Rounds<Ckc>),
-    /// In software, with the register on top.
+    /// The software engine with the register.
     Register(Rounds<Ckc, Register>),
-    /// In gates.
+    /// The engine in gateware.
     Gates(Box<RtlRounds>),
 }
 
@@ -112,8 +112,8 @@ impl Engine for NodeEngine {
     }
 }
 
-/// The parameters of engines on cards with this profile and on this network. `proposal_bytes` is the maximum
-/// size of a proposal.
+/// Parameters of engines on cards with this profile and on this network. `proposal_bytes` is the maximum size
+/// of a proposal.
 pub(super) fn parameters_for(
     profile: &CostProfile,
     network: &NetworkProfile,

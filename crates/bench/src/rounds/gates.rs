@@ -1,4 +1,5 @@
-//! Durations of a round in gates in clock cycles, without a network: [`weft_gateware::rounds_switch`].
+//! Durations of a round of the engine in gateware, in clock cycles and without a network
+//! ([`weft_gateware::rounds_switch`]).
 
 use serde::Serialize;
 use weft_gateware::engine_package as package;
@@ -7,14 +8,14 @@ use weft_gateware::rounds_switch::figures;
 use super::measure::RoundsBench;
 use super::path::port_cycles;
 
-/// Maximum number of members of the engine in gates.
+/// Maximum number of members of the engine in gateware.
 pub const GATES_MEMBERS_MAX: usize = package::ROUNDS_MEMBERS_MAX as usize;
-/// Maximum size of a proposal of the engine in gates, in bytes.
+/// Maximum size of a proposal of the engine in gateware, in bytes.
 pub const GATES_PROPOSAL_BYTES_MAX: usize = package::ROUNDS_PROPOSAL_BYTES as usize;
-/// Instances in flight of the engine in gates.
+/// Instances in flight of the engine in gateware.
 pub const GATES_WINDOW: u64 = package::ROUNDS_WINDOW;
 
-/// Bytes of a round's message before the proposal, with a window of four.
+/// Bytes of a round's message in front of the proposal, if the window is four.
 const HEAD_BYTES: usize = 64;
 
 /// Durations in cycles of 4 ns. A message takes one cycle from engine to engine.
@@ -22,7 +23,7 @@ const HEAD_BYTES: usize = 64;
 pub struct GatesResult {
     /// From the end of a round until the first message of the next round is processed.
     pub round_cycles: u64,
-    /// The same with proposals, where every round also begins an instance.
+    /// The same with proposals, where each round also begins an instance.
     pub instance_cycles: u64,
     /// From one processed message of a round to the next.
     pub packet_cycles: u64,
@@ -45,8 +46,8 @@ impl GatesResult {
         }
     }
 
-    /// The shortest stable round with ports of 100 Gb/s: the longer of the engines' minimum and the time of
-    /// the port.
+    /// The shortest stable round with ports of 100 Gb/s: the maximum of the engines' shortest round and the
+    /// port's time.
     pub(super) fn min_round_period_cycles(&self) -> u64 {
         self.engine_min_round_period_cycles.max(self.port_cycles)
     }

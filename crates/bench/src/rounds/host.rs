@@ -1,4 +1,4 @@
-//! The hosts of a cluster of rounds. They propose, and record the decisions.
+//! The hosts of a cluster of rounds. They make proposals and record the decisions.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ pub(super) const ROUNDS_SLOT: u8 = 0;
 /// Pause before a host repeats a proposal that its engine has refused.
 const PAUSE: Duration = Duration::from_us(10);
 
-/// Larger than any decision message.
+/// An upper bound on the size of a decision message, in bytes.
 const DECIDED_BYTES_MAX: usize = 2_048;
 
 /// The token of a status request.
@@ -42,14 +42,15 @@ pub struct HostLoad {
 #[derive(Debug)]
 pub(super) struct RunRecord {
     pub(super) agreement: Agreement,
-    /// Whether hosts propose.
+    /// Whether hosts make proposals.
     pub(super) proposing: bool,
-    /// From a host's proposal to the answer that it is decided.
+    /// Latencies from a host's proposal to the answer that it is decided.
     pub(super) latencies: Latencies,
-    /// Proposals whose outcome the host has learned: decided, and dropped.
+    /// Number of proposals whose host was notified that they are decided.
     pub(super) answered: u64,
+    /// Number of proposals whose host was notified that they are dropped.
     pub(super) dropped: u64,
-    /// Proposals whose node crashed before their outcome was known.
+    /// Number of proposals whose node crashed before their outcome was known.
     pub(super) unanswered: u64,
     pub(super) nodes: Vec<NodeRecord>,
 }
@@ -57,17 +58,17 @@ pub(super) struct RunRecord {
 /// Record of one node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NodeRecord {
-    /// Latest status of its engine.
+    /// Latest status of the node's engine.
     pub(super) state: EngineState,
     /// Answer to the latest status request, if there was one.
     pub(super) phase: Option<Phase>,
-    /// The round of that status request.
+    /// The round in which that status request was answered.
     pub(super) round: u64,
-    /// Time of its latest decision, on its clock.
+    /// Time of the node's latest decision, on the node's clock.
     pub(super) decided_at: Instant,
-    /// Decisions that it has received, over all incarnations.
+    /// Number of decisions that the node has received, over all incarnations.
     pub(super) entries: u64,
-    /// Number of its proposals that were dropped.
+    /// Number of the node's proposals that were dropped.
     pub(super) dropped: u64,
 }
 
@@ -92,13 +93,13 @@ impl RunRecord {
         }))
     }
 
-    /// A node has crashed with this number of outstanding proposals.
+    /// Notes that a node has crashed with this number of outstanding proposals.
     pub(super) fn crashed(&mut self, node: usize, waiting: usize) {
         self.agreement.stopped(node);
         self.unanswered += waiting as u64;
     }
 
-    /// A node restarts with empty memory; `now` is the time on its clock.
+    /// Notes that a node restarts with empty memory. `now` is the time on its clock.
     pub(super) fn restarted(&mut self, node: usize, now: Instant) {
         self.agreement.restarted(node);
         let books = &mut self.nodes[node];
@@ -106,7 +107,7 @@ impl RunRecord {
     }
 }
 
-/// The host half of a simulated node: the shipped one of the rounds, with a proposer on the same host.
+/// The host half of a simulated node: the shipped host half of the rounds, with a proposer on the same host.
 pub(super) struct ProposerHalf {
     node: usize,
     life: u32,
@@ -185,7 +186,7 @@ impl ProposerHalf {
                 books.agreement.withdrawn(self.node, value);
                 self.again_at = Some(now + PAUSE);
             }
-            // The other nodes may have decided it.
+            // The other nodes may have decided the proposal.
             Status::Fenced => {}
         }
     }
@@ -195,7 +196,7 @@ impl ProposerHalf {
         let mut books = self.books.borrow_mut();
         let node = &mut books.nodes[self.node];
         (node.decided_at, node.entries) = (now, node.entries + 1);
-        // Membership changes are proposed by the engine itself.
+        // Membership changes are proposals of the engine itself; only proposals of hosts are checked here.
         if !value.proposal.change {
             let entry = Entry {
                 instance: value.instance,

@@ -1,4 +1,4 @@
-//! Measurement of the lowest stable round period, of the throughput at it, and of failures below it.
+//! Measures the lowest stable round period, the throughput at this period, and failures below it.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +18,14 @@ use super::host::HostLoad;
 use super::path::CYCLE;
 use super::values::Batch;
 
-/// Rounds before the measurement: the cluster is founded and the first proposals are decided.
+/// Warm-up rounds. In them the cluster starts and decides its first proposals.
 const WARM_UP_ROUNDS: u64 = 50;
 /// Rounds of one run in the search for the lowest stable period: long enough that clocks with a drift of 50
 /// parts per million differ by more than the latency of a message.
 const SEARCH_ROUNDS: u64 = 50_000;
 /// Rounds at each period below the lowest stable one.
 const BELOW_ROUNDS: u64 = 20_000;
-/// Distances below the lowest stable period, in cycles.
+/// Periods that are measured below the lowest stable one, as differences in cycles.
 const BELOW_CYCLES: [u64; 5] = [1, 4, 16, 64, 128];
 /// Interval at which the activity is recorded, in rounds.
 const LOOK_ROUNDS: u64 = 10;
@@ -34,9 +34,10 @@ const SLICE_ROUNDS: u64 = 1_000;
 /// Outstanding proposals of a node: as many as engines queue, so that every round has a proposal although a
 /// round is much shorter than a round trip to the host.
 const OUTSTANDING: usize = 16;
-/// The same of engines in gates.
+/// Outstanding proposals of a node with an engine in gateware.
 const OUTSTANDING_GATES: usize = 8;
-/// Rounds of the run with one outstanding proposal of each node, whose latency has no queueing time.
+/// Rounds of the run in which each node has one outstanding proposal, so that latency includes no queueing
+/// time.
 const LATENCY_ROUNDS: u64 = 5_000;
 
 /// Every node is configured before the first round begins. An excluded node does not rejoin, so that it is
@@ -49,11 +50,11 @@ const PAUSES_UNDER_FAULTS: RoundsPauses = RoundsPauses { return_after: Duration:
 /// Parameters of the measurement.
 #[derive(Clone, Debug)]
 pub struct RoundsBench {
-    /// Which engine.
+    /// The engine's implementation.
     pub nic: NicModel,
     /// Nodes, 2 to 8.
     pub nodes: usize,
-    /// Content of a proposal. Every node makes one in every round.
+    /// Content of a proposal. Every node makes one proposal in every round.
     pub batch: Batch,
     /// Network between the cards.
     pub network: NetworkProfile,
@@ -61,14 +62,14 @@ pub struct RoundsBench {
     pub profile: CostProfile,
     /// Instances in flight, 4 or 8.
     pub window: u64,
-    /// The round period; `None`: the lowest stable period is searched.
+    /// The round period; `None`: the command searches for the lowest stable period.
     pub period: Option<Duration>,
     /// Rounds of the measurement.
     pub rounds: u64,
     /// Maximum clock drift, in parts per million.
     pub drift_ppm: u32,
-    /// Faults of each run, with times from its beginning. The period must be given then, because no period is
-    /// stable under faults.
+    /// Faults of each run, with times from the start of the run. With faults, the period must be given,
+    /// because no period is stable under faults.
     pub plan: FaultPlan,
     /// Seed of clocks, delays and values.
     pub seed: u64,
@@ -83,19 +84,19 @@ pub struct PeriodResult {
     pub rounds: u64,
     /// Whether no message was late, no message was missing, and no node has fenced itself.
     pub stable: bool,
-    /// Messages that came after their round.
+    /// Messages that arrived after their round.
     pub late_messages: u64,
-    /// Number of messages missing in a round, over all members.
+    /// Number of messages that were missing in their round, over all members.
     pub unheard: u64,
     /// Nodes that have fenced themselves.
     pub nodes_fenced: u64,
-    /// Nodes that report a fence in their status. It must be all that have fenced themselves.
+    /// Number of nodes whose status reports that they have fenced themselves. It must equal `nodes_fenced`.
     pub nodes_that_say_so: u64,
     /// Nodes that were removed by the others.
     pub nodes_removed: u64,
     /// Rounds that were shortened to follow faster clocks, over all nodes.
     pub rounds_trimmed: u64,
-    /// Disagreements between the logs of any two nodes, or with what was proposed.
+    /// Disagreements between the logs of two nodes, or between a log and the proposals.
     pub disagreements: u64,
     /// Proposals decided, each counted once.
     pub decided: u64,
@@ -125,11 +126,11 @@ impl PeriodResult {
     }
 }
 
-/// Gets the number of rounds run.
+/// Called with the number of rounds run.
 pub(super) type Ran<'a> = &'a mut dyn FnMut(u64);
 
 impl RoundsBench {
-    /// The lowest stable period by bisection.
+    /// Searches for the lowest stable period by bisection.
     pub(super) fn search(&self, ran: Ran<'_>) -> Result<Duration, PlanError> {
         let tried = Self { rounds: SEARCH_ROUNDS.min(self.rounds), ..self.clone() };
         let mut stable = |cycles: u64| Ok(tried.run_at(CYCLE * cycles, true, ran)?.stable);
@@ -145,7 +146,7 @@ impl RoundsBench {
         Ok(CYCLE * high)
     }
 
-    /// Runs with periods below a stable one.
+    /// Makes runs with periods below a stable one.
     pub(super) fn below(&self, period: Duration, ran: Ran<'_>) -> Result<Vec<PeriodResult>, PlanError> {
         let short = Self { rounds: BELOW_ROUNDS, ..self.clone() };
         let least = self.least_one_way();
@@ -159,12 +160,14 @@ impl RoundsBench {
         parameters_for(&self.profile, &self.network, self.window, Duration::from_ms(1), 8).one_way
     }
 
-    /// From a host's proposal to the answer that it is decided, at this period, one proposal of a node at a time.
+    /// Latencies from a host's proposal to the answer that it is decided, at this period and with one outstanding
+    /// proposal of each node.
     pub(super) fn latency(&self, period: Duration, ran: Ran<'_>) -> Result<Latencies, PlanError> {
         Ok(Self { rounds: LATENCY_ROUNDS, ..self.clone() }.run_with(period, 1, false, ran)?.latency)
     }
 
-    /// Runs with this period. With `until_unstable`, the run ends at the first check with a missing node.
+    /// Makes a run with this period. With `until_unstable`, the run ends at the first check at which a node
+    /// is missing.
     pub(super) fn run_at(
         &self,
         period: Duration,
@@ -211,14 +214,14 @@ impl RoundsBench {
     }
 }
 
-/// Condition that ends a run before all nodes have run its rounds.
+/// Condition on which a run ends before all nodes have run its rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ends {
     /// A node is missing at a check.
     Unstable,
     /// All nodes have stopped.
     Stopped,
-    /// The duration of the rounds has passed. Under faults a node may run fewer rounds.
+    /// The time of the rounds has passed. Under faults, a node may have run fewer rounds.
     InTime,
 }
 
@@ -232,7 +235,7 @@ struct Run {
 
 impl Run {
     fn measure(mut self, rounds: u64, ends_with: Ends, ran: Ran<'_>) -> PeriodResult {
-        // The foundation of the cluster takes a time that does not depend on the period.
+        // The start of the cluster takes a time that does not depend on the period.
         self.cluster.run_for(Duration::from_us(50) + self.period * WARM_UP_ROUNDS);
         let begin = self.cluster.now();
         let (first, entries) = (self.rounds(), self.cluster.books.borrow().agreement.entries());
@@ -260,7 +263,8 @@ impl Run {
             }
         }
         let end = self.cluster.now();
-        // Wait for the status answers of stopped nodes.
+        // Give stopped nodes time to answer the status request that their hosts send; their phases are
+        // counted below.
         let decided = self.cluster.books.borrow().agreement.entries() - entries;
         self.cluster.run_for(Duration::from_us(20));
         let cluster = &self.cluster;
@@ -296,7 +300,7 @@ impl Run {
         }
     }
 
-    /// Runs this number of rounds, and records them.
+    /// Runs this number of rounds, and records the activity.
     fn run_rounds(&mut self, rounds: u64) {
         let end = self.cluster.now() + self.period * rounds;
         while self.cluster.now() < end {
@@ -310,12 +314,12 @@ impl Run {
         }
     }
 
-    /// Rounds that every node has run.
+    /// Number of rounds that every node has run.
     fn rounds(&self) -> u64 {
         (0..self.nodes).filter_map(|node| self.cluster.counter(node, "rounds")).min().unwrap_or(0)
     }
 
-    /// Nodes that have stopped.
+    /// Number of nodes that have stopped.
     fn stopped(&self) -> u64 {
         let books = self.cluster.books.borrow();
         books.nodes.iter().filter(|node| node.state == EngineState::Lost).count() as u64
@@ -342,7 +346,7 @@ mod tests {
         }
     }
 
-    /// Throughput of three nodes that propose in every round.
+    /// Number of decisions of three nodes that propose in every round.
     fn full(result: &PeriodResult) -> u64 {
         3 * result.virtual_ns / result.period_ns
     }
@@ -397,7 +401,8 @@ mod tests {
             .map(|bench| bench.run_at(Duration::from_ns(2_400), false, &mut |_| {}).unwrap());
         assert_eq!((faulty.faults["crash"], faulty.faults["restart"], faulty.disagreements), (1, 1, 0));
         assert!(faulty.unanswered > 0 && faulty.unheard > 0 && faultless.unanswered == 0, "{faulty:?}");
-        // Four of five nodes continue while one is down, for a fifth of the time, and while it rejoins.
+        // Four of five nodes continue while one node is down, which is a fifth of the time, and while it
+        // rejoins.
         let share = faulty.decided as f64 / faultless.decided as f64;
         assert!((0.85..0.99).contains(&share), "{} of {}", faulty.decided, faultless.decided);
     }

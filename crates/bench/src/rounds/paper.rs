@@ -1,4 +1,4 @@
-//! Published measurements and projections.
+//! Published measurements and projections of consensus in network cards.
 
 use serde::Serialize;
 
@@ -7,28 +7,29 @@ use serde::Serialize;
 pub struct Anchor {
     /// Name of the system.
     pub system: &'static str,
-    /// The quantity and the conditions.
+    /// The quantity, and the conditions under which it was measured.
     pub what: &'static str,
     /// Bytes of a value.
     pub value_bytes: u32,
-    /// Values decided in a second.
+    /// Values decided per second.
     pub values_per_s: f64,
-    /// Bits of values decided in a second.
+    /// Bits of values decided per second.
     pub bits_per_s: f64,
-    /// Source.
+    /// Source of the figure.
     pub source: &'static str,
 }
 
-/// The round period at which the thesis' consensus was stable, nanoseconds: 960 cycles of 300 MHz.
+/// The round period at which the consensus of the detPU thesis was stable, in nanoseconds: 960 cycles of 300
+/// MHz.
 pub const STABLE_PERIOD_NS: u64 = 3_200;
 
-/// Its cycles: a round change, a change of the instance, a packet, and the lowest stable period without a network.
+/// Cycles of a round change in this thesis.
 pub const ROUND_CYCLES: u64 = 4;
-/// See [`ROUND_CYCLES`].
+/// Cycles of a change of the instance.
 pub const INSTANCE_CYCLES: u64 = 11;
-/// See [`ROUND_CYCLES`].
+/// Cycles of a packet.
 pub const PACKET_CYCLES: u64 = 2;
-/// See [`ROUND_CYCLES`].
+/// Cycles of the lowest stable round period without a network.
 pub const MIN_ROUND_PERIOD_CYCLES: u64 = 40;
 
 /// Published figures for comparison. A decided value counts once, for any number of replicas.

@@ -1,4 +1,4 @@
-//! Time that a message takes from one engine to another, and on the port.
+//! The time of a message on its path from one engine to another, and on a port.
 
 use weft_sim::{CostProfile, Execution, NetworkProfile};
 use weft_time::Duration;
@@ -22,12 +22,12 @@ pub(super) fn one_way(profile: &CostProfile, network: &NetworkProfile, bytes: us
         .chain(profile.transmit)
         .fold(Duration::ZERO, |sum, part| sum + part.duration());
     let work = match profile.execution {
-        // The cost of the event that sends at least one message.
+        // The cost of an event that sends a message.
         Execution::Pipeline { cycle, message_cycles, .. } => cycle.duration() * message_cycles.value,
         Execution::Cores { .. } | Execution::Verbs { .. } | Execution::Clocked { .. } => Duration::ZERO,
     };
     let on_wire = (FRAME_OVERHEAD + datagram::message_bytes(bytes)).max(60) + WIRE_OVERHEAD;
-    // Serialization at 100 Gb/s, on both links.
+    // Serialization on both links, at 100 Gb/s.
     let wire = Duration::from_ps(80) * on_wire as u64 * 2;
     let all = stack + work + wire + network.least();
     CYCLE * (all.as_ps() / CYCLE.as_ps())

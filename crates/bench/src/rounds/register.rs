@@ -1,5 +1,5 @@
-//! Clients of the replicated register on a separate machine. They read, write and compare-and-set it, and
-//! record their history.
+//! Clients of the replicated register, on a separate machine. They read, write and compare-and-set the
+//! register, and record their history.
 
 use std::collections::VecDeque;
 use std::net::SocketAddrV4;
@@ -36,11 +36,11 @@ const STATION: ClusterHost = ClusterHost::Clients(0);
 struct RegisterClient {
     client: Client,
     job: Option<(Instant, Action)>,
-    /// The version that it has read last, for compare-and-set.
+    /// The version that the client has read last, for compare-and-set.
     seen: u64,
 }
 
-/// The machine.
+/// The machine that runs the clients.
 pub(super) struct RegisterClients {
     slots: Vec<RegisterClient>,
     random: Stream,
@@ -84,7 +84,7 @@ impl RegisterClients {
         }
     }
 
-    /// The history so far. Outstanding requests are in it without a reply.
+    /// The history so far. Outstanding requests are in it without an answer.
     pub(super) fn history(&self) -> History {
         let mut history = self.history.clone();
         for (index, slot) in self.slots.iter().enumerate() {
@@ -105,7 +105,7 @@ impl RegisterClients {
         self.asking = false;
     }
 
-    /// Lets idle clients send requests.
+    /// Makes idle clients send requests.
     fn start(&mut self, now: Instant) {
         for index in 0..self.slots.len() {
             if self.slots[index].job.is_some() || !self.asking || now < self.begin {
@@ -154,7 +154,7 @@ fn record(history: &mut History, client: usize, invoked: Instant, action: Action
     history.record(operation).expect("time runs forward");
 }
 
-/// Outcome for the history; `None` if it is unknown.
+/// Converts an outcome for the history; `None` if it is unknown.
 fn recorded(action: Action, outcome: weft_kv::Outcome<'_>) -> Option<Outcome> {
     Some(match outcome {
         weft_kv::Outcome::Value { version, value } => Outcome::Found { version, value: fingerprint(value) },
@@ -177,7 +177,7 @@ impl Machine for RegisterClients {
             && let Ok(datagram) = Datagram::parse(payload)
         {
             for message in datagram.messages().filter(|message| message.engine == ROUNDS_SLOT) {
-                // Every reply has the identity of its client.
+                // Every reply contains the identity of its client.
                 let Ok(reply) = weft_kv::message::Reply::parse(message.payload) else { continue };
                 let Some(index) = self.slots.iter().position(|slot| slot.client.id() == reply.client) else {
                     continue;

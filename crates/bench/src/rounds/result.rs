@@ -11,16 +11,16 @@ use super::gates::GatesResult;
 use super::measure::{PeriodResult, Ran, RoundsBench};
 use super::paper::{self, ANCHORS, Anchor};
 
-/// A measurement.
+/// Result of a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RoundsResult {
     /// `sim`: all times are virtual.
     pub world: &'static str,
-    /// Which engine.
+    /// The engine's implementation.
     pub nic: NicModel,
     /// Basis of the times.
     pub basis: String,
-    /// Nodes.
+    /// Number of nodes.
     pub nodes: u32,
     /// Bytes of a value.
     pub value_bytes: u32,
@@ -41,7 +41,7 @@ pub struct RoundsResult {
     pub min_round_period_ns: Option<u64>,
     /// The same in cycles of 4 ns.
     pub min_round_period_cycles: Option<u64>,
-    /// The run with whole cards and hosts.
+    /// The run with cards, hosts and network.
     pub measured: PeriodResult,
     /// Latency from a host's proposal to the answer that it is decided, including PCIe, with one outstanding
     /// proposal of each node.
@@ -51,10 +51,10 @@ pub struct RoundsResult {
     pub latencies: Latencies,
     /// Runs at periods below the lowest stable one.
     pub below: Vec<PeriodResult>,
-    /// In gates only: cycles without a network.
+    /// Cycles without a network; only of the engine in gateware.
     #[serde(flatten)]
     pub gates: Option<GatesResult>,
-    /// Instances decided per second; one begins in every round. For the engine in gates, this and the
+    /// Instances decided per second; each round begins one. For the engine in gateware, this and the
     /// following figures are without a network, at the lowest period.
     pub instances_per_s: f64,
     /// Values decided per second, each counted once.
@@ -65,12 +65,13 @@ pub struct RoundsResult {
     pub anchors: Vec<Anchor>,
     /// `agree`, or `violation`.
     pub checked: &'static str,
-    /// The command that repeats it.
+    /// The command that repeats the measurement.
     pub replay: String,
 }
 
 impl RoundsBench {
-    /// Measures; `progress` gets the number of rounds run, including those of the search for the period.
+    /// Runs the measurement. `progress` is called with the number of rounds run, including those of the
+    /// search for the period.
     ///
     /// # Errors
     /// The fault plan does not fit the cluster.
@@ -133,8 +134,8 @@ impl RoundsBench {
         format!("{engine}cost profile `{}`: {}", profile.name, profile.basis)
     }
 
-    /// The run at its lowest stable period. The search uses shorter runs; if the whole run is not stable, the
-    /// period is raised by one cycle at a time.
+    /// Makes a run at the lowest stable period. The search uses shorter runs, so the whole run may be
+    /// unstable at the period found; then the period is raised by one cycle at a time.
     fn run_at_lowest(&self, ran: Ran<'_>) -> Result<(PeriodResult, Option<Duration>), PlanError> {
         let mut period = self.search(ran)?;
         loop {
@@ -215,7 +216,7 @@ impl RoundsResult {
         text
     }
 
-    /// The line about faults.
+    /// The line about faults in the text.
     fn faults_text(&self) -> String {
         let PeriodResult { faults, dropped, unanswered, .. } = &self.measured;
         let consequences =

@@ -1,5 +1,5 @@
-//! Contents of proposals: values with the number of their proposer, which differ from all other values of a
-//! run.
+//! Contents of proposals: values that contain the number of their proposer and differ from all other values
+//! of the run.
 
 use weft_workload::{MIN_VALUE_BYTES, fill_value, fingerprint};
 
@@ -18,8 +18,9 @@ impl Batch {
         self.value_bytes * self.values
     }
 
-    /// Writes proposal number `number` of a node whose process was started for the time number `life`, and
-    /// returns its identity for the check. Every value begins with the node, `life` and the value's number.
+    /// Writes proposal number `number` of a node to `bytes`, and returns its identity for the check. `life`
+    /// is the number of earlier starts of the node's process. Every value begins with the node, `life` and
+    /// the value's number.
     ///
     /// # Panics
     /// If there are 2^48 values before this proposal, or a value is too short.

@@ -1,4 +1,4 @@
-//! Fault campaigns: many seeds, each a cluster under random faults, each checked.
+//! Fault campaigns of the log: for each seed a cluster with random faults, which is checked.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::DRIFT_PPM;
 use super::cluster::{Cluster, ClusterParameters};
 use super::host::ClientLoad;
 
-/// Time of the first fault: the cluster has been running for a while.
+/// Time of the first fault; the cluster has been running for some time by then.
 const FAULTS_FROM: Duration = Duration::from_us(200);
 /// Time at which all faults are over.
 const FAULTS_UNTIL: Duration = Duration::from_us(4_000);
@@ -25,7 +25,7 @@ const FAULTS_UNTIL: Duration = Duration::from_us(4_000);
 const LEASE: Duration = Duration::from_us(300);
 /// Interval of the heartbeats of a node without a lease.
 const IDLE_INTERVAL: Duration = Duration::from_us(20);
-/// Bound on the time from the last fault until every node takes part again and clients get answers.
+/// Bound on the time from the last fault until every node is a full member again and clients get answers.
 const LIVE_WITHIN: Duration = Duration::from_us(3_000);
 /// Time from the last append until every append is answered and applied at all nodes.
 const CALM: Duration = Duration::from_us(1_000);
@@ -39,7 +39,7 @@ pub struct Campaign {
     pub seeds: std::ops::RangeInclusive<u64>,
     /// Kinds of injected faults.
     pub faults: FaultKinds,
-    /// How followers notice new entries; by default it alternates with the seed.
+    /// How followers detect new entries; `None`: it alternates with the seed.
     pub delivery: Option<Delivery>,
     /// Bug planted in the engine.
     #[cfg(feature = "planted-bugs")]
@@ -62,7 +62,7 @@ pub struct CampaignResult {
     pub seeds_run: u64,
     /// Appends that were answered.
     pub appends: u64,
-    /// Number of leaderships of all nodes, in their last incarnation.
+    /// Number of times that nodes became leader, in their last incarnations.
     pub leaderships: u64,
     /// Undecided entries of former leaders that a new leader has adopted.
     pub adopted: u64,
@@ -74,7 +74,7 @@ pub struct CampaignResult {
     pub faults: BTreeMap<String, u64>,
     /// `linearizable` or `violation`.
     pub checked: &'static str,
-    /// Bound on the time from the last fault until every node takes part again.
+    /// Bound on the time from the last fault until every node is a full member again.
     pub live_within_bound_ns: u64,
     /// The longest such time of all runs.
     pub live_within_ns: u64,
@@ -84,7 +84,8 @@ pub struct CampaignResult {
 }
 
 impl Campaign {
-    /// Runs it; `progress` gets the number of finished seeds. `replay` names the command that repeats one seed.
+    /// Runs the campaign. `progress` is called with the number of finished seeds; `replay` returns the command that
+    /// repeats the run of a seed.
     pub fn run(&self, replay: impl Fn(u64) -> String, mut progress: impl FnMut(u64)) -> CampaignResult {
         let mut result = CampaignResult {
             world: "sim",

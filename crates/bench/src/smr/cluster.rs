@@ -1,4 +1,4 @@
-//! A cluster of nodes with replicated logs in their NICs, on a simulated network.
+//! A cluster of nodes with replicated logs on their NICs, in a simulated network.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -22,7 +22,7 @@ use super::host::{ClientLoad, LOG_SLOT, LogHalf, RunRecord};
 /// number of retries.
 const TERMS: Terms = Terms { path_mtu: PathMtu::Bytes1024, timeout: 1, retry_cnt: 7, max_rd_atomic: 8 };
 
-/// Parts of a cluster.
+/// Parameters of a cluster.
 #[derive(Clone, Debug)]
 pub(super) struct ClusterParameters {
     pub log: LogParameters,
@@ -97,7 +97,7 @@ impl Cluster {
         self.machines.nodes()
     }
 
-    /// One of the engines' counters, summed.
+    /// The sum of a counter over all running engines.
     pub fn sum(&self, name: &str) -> u64 {
         let count = |node| {
             let counters = self.log(node)?.group().counters().list();
@@ -107,8 +107,8 @@ impl Cluster {
     }
 }
 
-/// A clock with a random drift and no offset: all clocks must show nearly the same time, because a client
-/// that moves between hosts reads the clocks of all of them.
+/// A clock with a random drift but no offset. All clocks must show nearly the same time, because a client
+/// that moves between hosts reads the clocks of several hosts.
 fn clock(seed: u64, machine: u64, drift_ppm: u32) -> LocalClock {
     let mut random = Stream::new(seed, "clock", machine);
     let drift = random.between(0, 2 * u64::from(drift_ppm)) as i32 - drift_ppm as i32;

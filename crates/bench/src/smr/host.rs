@@ -1,4 +1,4 @@
-//! The clients of a replicated log, on the hosts of its nodes, and the record of appends and applied entries.
+//! The clients of a replicated log, on the hosts of its nodes; and the record of appends and applied entries.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,12 +18,12 @@ pub(crate) const LOG_SLOT: u8 = 0;
 const PACE: Duration = Duration::from_us(1);
 /// Time without an answer after which a client sends its append to another node.
 const PATIENCE: Duration = Duration::from_us(80);
-/// Bytes that a client appends beside its number.
+/// Bytes of a client's append besides its number.
 const CONTENT_BYTES: usize = 32;
 
-/// A bit that the tokens of clients' calls have, and those of calls of the host itself do not.
+/// A bit that is set in the tokens of clients' calls, but not in those of the host's own calls.
 const CLIENTS: u32 = 1 << 30;
-/// The token of calls of the host itself.
+/// The token of the host's own calls.
 const HOST: u32 = 0;
 
 /// An outstanding append.
@@ -33,7 +33,7 @@ struct Outstanding {
     again_at: Instant,
     refused: bool,
     first_asked_at: Instant,
-    /// All appends that were answered before this one was first sent have smaller indices than this.
+    /// Appends that were answered before this one was first sent have smaller indices than this.
     above: u64,
 }
 
@@ -45,14 +45,14 @@ struct Client {
     outstanding: Vec<Outstanding>,
 }
 
-/// How clients behave.
+/// Parameters of the clients.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClientLoad {
     /// Number of clients.
     pub clients: usize,
     /// Outstanding appends of each client.
     pub outstanding: usize,
-    /// Whether a client moves to another node if its node does not lead. Otherwise each node has one client.
+    /// Whether a client moves to another node if its node does not lead. If not, each node has one client.
     pub roaming: bool,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct RunRecord {
     load: ClientLoad,
     clients: Vec<Client>,
     pub asking: bool,
-    /// Appends have an origin and a number.
+    /// The entries of the log. An append is identified by its origin and its number.
     pub log: OneLog<(u64, u64)>,
     pub answered: u64,
     pub latencies: Latencies,
@@ -90,24 +90,24 @@ impl RunRecord {
         }))
     }
 
-    /// A node has crashed and has lost its memory.
+    /// Notes that a node has crashed and has lost its memory.
     pub fn crashed(&mut self, node: usize) {
         self.states[node] = EngineState::Starting;
         self.first_answer_at[node] = None;
         self.log.crashed(node);
     }
 
-    /// Appends that were not answered.
+    /// Number of appends that were not answered.
     pub fn outstanding(&self) -> usize {
         self.clients.iter().map(|client| client.outstanding.len()).sum()
     }
 
-    /// Nodes that hold all data.
+    /// Number of nodes that hold all data.
     pub fn full(&self) -> usize {
         self.states.iter().filter(|state| **state == EngineState::Full).count()
     }
 
-    /// A node has applied this entry.
+    /// Records that a node has applied this entry.
     fn told(&mut self, node: usize, at: u64, append: &Append<'_>) {
         if append.content != content(append.origin, append.sequence) {
             self.log.violation(format!("node{node} tells entry {at}, which nobody has appended"));
@@ -115,7 +115,7 @@ impl RunRecord {
         self.log.applied(node, at, (append.origin, append.sequence));
     }
 
-    /// The appends that the clients at a node must send now: origin and sequence number.
+    /// The appends that the clients at a node must send now: origin and sequence number of each.
     fn wanted(&mut self, node: usize, now: Instant) -> Vec<(u64, u64)> {
         let (nodes, load) = (self.states.len(), self.load);
         let (asking, above) = (self.asking, self.log.answered_below());
@@ -127,7 +127,7 @@ impl RunRecord {
             for outstanding in client.outstanding.iter_mut().filter(|outstanding| now >= outstanding.again_at)
             {
                 if load.roaming && !outstanding.refused {
-                    // There was no answer at all, so the client moves to the next node.
+                    // The node has not answered at all, so the client moves to the next node.
                     client.target = (client.target + 1) % nodes;
                     (outstanding.again_at, outstanding.refused) = (now, true);
                     break;
@@ -187,13 +187,13 @@ fn content(origin: u64, sequence: u64) -> [u8; CONTENT_BYTES] {
     std::array::from_fn(|place| (origin * 83 + sequence * 29 + place as u64 * 7) as u8)
 }
 
-/// The host half of a simulated node: the shipped one of the log, with clients on the same host.
+/// The host half of a simulated node: the shipped host half of the log, with clients on the same host.
 pub(super) struct LogHalf {
     node: usize,
     wired: WiredHalf,
     books: Rc<RefCell<RunRecord>>,
     wake_at: Instant,
-    /// Sends the due requests of the clients.
+    /// Whether the clients must check for requests that are due.
     due: bool,
 }
 

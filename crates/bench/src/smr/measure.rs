@@ -1,4 +1,4 @@
-//! Measurement of the latency of appends, and of the time until another node leads after a crash.
+//! Measures the latency of appends, and the time until another node leads after a crash of the leader.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::DRIFT_PPM;
 use super::cluster::{Cluster, ClusterParameters};
 use super::host::ClientLoad;
 
-/// Time of the earliest crash. Each run adds a different delay.
+/// Time of the earliest crash. Each run adds another delay.
 const CRASH_AFTER: Duration = Duration::from_us(400);
 
 /// Interval at which the activity is recorded.
@@ -26,13 +26,13 @@ const LOOK: Duration = Duration::from_us(10);
 pub struct SmrBench {
     /// Nodes, 2 to 8.
     pub nodes: usize,
-    /// Appends under way at the leader.
+    /// Outstanding appends at the leader.
     pub outstanding: usize,
     /// The network between the cards.
     pub network: NetworkProfile,
     /// Cost profile of cards and hosts.
     pub profile: CostProfile,
-    /// Faults while appends are measured, at times from the beginning of the run on.
+    /// Faults while appends are measured. Their times count from the start of the run.
     pub plan: FaultPlan,
     /// Duration of the measurement of appends.
     pub length: Duration,
@@ -47,11 +47,13 @@ pub struct SmrBench {
 pub struct FailOver {
     /// From the crash until the next leader suspects the crashed one and requests permissions.
     pub detected_ns: u64,
-    /// From there until a majority has revoked the old permission, granted the new one and acknowledged it.
+    /// From the request for permissions until a majority has revoked the old permission, granted the new one
+    /// and acknowledged this.
     pub permission_ns: u64,
-    /// From there until the new leader has read all entries that may be decided, and leads.
+    /// From the acknowledgements of a majority until the new leader has read all entries that may be decided,
+    /// and leads.
     pub takeover_ns: u64,
-    /// From there until its first entry is decided, applied and answered.
+    /// From the start of its leadership until its first entry is decided, applied and answered.
     pub first_commit_ns: u64,
     /// The sum of these times.
     pub total_ns: u64,
@@ -62,13 +64,13 @@ pub struct FailOver {
 pub struct SmrResult {
     /// `sim`: all times are virtual.
     pub world: &'static str,
-    /// The cost profile and the network.
+    /// Name of the cost profile.
     pub profile: &'static str,
-    /// See `profile`.
+    /// Name of the network.
     pub network: &'static str,
-    /// Nodes.
+    /// Number of nodes.
     pub nodes: usize,
-    /// Appends under way at the leader.
+    /// Outstanding appends at the leader.
     pub outstanding: usize,
     /// The seed of the first run.
     pub seed: u64,
@@ -88,15 +90,15 @@ pub struct SmrResult {
     pub activity: Activity,
     /// Each fail-over, in the order of the seeds.
     pub fail_overs: Vec<FailOver>,
-    /// Quantiles of the total times.
+    /// Quantiles of the total times of the fail-overs.
     pub fail_over_ns: Quantiles,
-    /// From the request for permissions to a majority of grants.
+    /// Quantiles of the times from the request for permissions to a majority of grants.
     pub permission_switch_ns: Quantiles,
     /// `linearizable`, or the violations.
     pub checked: String,
 }
 
-/// Some quantiles.
+/// Quantiles of a distribution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Quantiles {
     /// The minimum.
@@ -133,7 +135,7 @@ impl SmrBench {
         })
     }
 
-    /// Measures; `progress` gets the number of runs done.
+    /// Runs the measurement. `progress` is called with the number of runs done.
     ///
     /// # Errors
     /// The fault plan does not fit the cluster.
@@ -192,9 +194,9 @@ impl SmrBench {
         })
     }
 
-    /// Crashes the leader and measures the take-over of the next one.
+    /// Crashes the leader, and measures the take-over by the next leader.
     fn fail_over(&self, seed: u64, number: u64) -> (Option<FailOver>, Vec<String>) {
-        // The delay must not be in step with heartbeats or with the load.
+        // The delay must not be a multiple of the heartbeat period or of the load's period.
         let at_us = CRASH_AFTER.as_ns() / 1_000 + number * 7;
         let crash = Fault::Crash { at_us, machine: "node0".to_owned() };
         let mut cluster =

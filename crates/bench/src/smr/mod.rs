@@ -1,4 +1,5 @@
-//! Mu, the replicated log of one-sided writes: fault campaigns, fail-over and permission switch.
+//! Mu, the replicated log that uses one-sided writes: fault campaigns, and measurements of fail-over and
+//! permission switch.
 
 mod campaign;
 mod cluster;

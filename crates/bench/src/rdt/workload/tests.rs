@@ -1,4 +1,4 @@
-//! Operations that workloads draw.
+//! Tests of the operations that workloads draw.
 
 use weft_check::replicated::Specification;
 
@@ -52,7 +52,7 @@ fn few_calls_are_refused() {
         for nodes in [1, 3, 8] {
             let (made, refused) = refused(name, nodes, 25, Sizes { keys: 1_000, ..Sizes::LARGE }, 40_000);
             let per_cent = refused as f64 / made as f64 * 100.0;
-            // An amalgamation leaves an empty account behind.
+            // An amalgamation empties an account, so more calls are refused.
             let most = if name.name() == "smallbank" { 20.0 } else { 5.0 };
             assert!(per_cent < most, "{name}: {refused} of {made}");
             let free = name.class() == "crdt" && name.name() != "2p-set" || name.name() == "ycsb";

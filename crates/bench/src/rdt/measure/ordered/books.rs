@@ -21,11 +21,11 @@ pub(super) enum Outcome {
     /// The answer of a query.
     Value(i64),
     Done,
-    /// The call was refused, because a guard did not hold.
+    /// The call was refused because a guard did not hold.
     Refused,
 }
 
-/// Applies an operation to an object. Replicas and the reference use it.
+/// Applies an operation to an object. Both the replicas and the reference object use this.
 pub(super) fn perform(object: &mut Object, operation: &Operation) -> Outcome {
     match *operation {
         Operation::Query(Call { method, arguments }) => {
@@ -33,7 +33,7 @@ pub(super) fn perform(object: &mut Object, operation: &Operation) -> Outcome {
         }
         Operation::Update(Call { method, mut arguments }) => {
             let method = usize::from(method);
-            // The log is the origin of every call, so that stamps are equal at all replicas.
+            // All calls have the log as their origin, so that their stamps are equal at all replicas.
             object.prepare(0, method, &mut arguments);
             if !object.permissible(method, &arguments) {
                 return Outcome::Refused;
@@ -49,9 +49,9 @@ pub(super) fn perform(object: &mut Object, operation: &Operation) -> Outcome {
 struct Asked {
     sequence: u64,
     operation: Operation,
-    /// All operations that were answered before this request have smaller indices than this.
+    /// Operations that were answered before this request have smaller indices in the log than this.
     above: u64,
-    /// Its index in the log.
+    /// Index of the operation in the log.
     index: Option<u64>,
 }
 
@@ -140,7 +140,7 @@ impl OrderedRecord {
         }
     }
 
-    /// A replica has applied the entry at `index`, with this result.
+    /// Records that a replica has applied the entry at `index`, with this result.
     pub(super) fn told(
         &mut self,
         node: usize,
@@ -172,7 +172,7 @@ impl OrderedRecord {
         }
     }
 
-    /// The first replica has applied an entry; the reference applies it too.
+    /// Handles that a first replica has applied an entry: the reference object applies it too.
     fn append(&mut self, index: u64, client: usize, sequence: u64, operation: Operation) {
         let is_later = self.last_index.is_none_or(|last| last < index);
         self.require(is_later, || format!("entry {index} comes after a later one"));
@@ -198,7 +198,8 @@ impl OrderedRecord {
         self.log.push_back(Entry { index, client, sequence, operation, outcome });
     }
 
-    /// A client gets the result of its operation after this latency; `counts` tells whether it is measured.
+    /// Records that a client has received the result of its operation after this latency. `counts` tells
+    /// whether the operation is measured.
     pub(super) fn answered_with(
         &mut self,
         client: usize,
@@ -285,7 +286,7 @@ mod tests {
         assert_eq!((books.report().steps, books.report().unanswered), (4, 0));
     }
 
-    /// Each of these violations is found.
+    /// The check must find each of these violations.
     #[test]
     fn what_cannot_be_is_found() {
         type Wrong = fn(&mut OrderedRecord);

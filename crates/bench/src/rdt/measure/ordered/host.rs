@@ -1,5 +1,5 @@
-//! The application of a node. It has the object, applies the entries of the log, and answers the clients if
-//! its node leads.
+//! The application of a node. It has the object and applies the entries of the log; if its node leads, it
+//! also answers the clients.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -19,14 +19,14 @@ use crate::rdt::workload::{ClientWorkload, Operation};
 
 /// Pause before a client repeats an operation for which the log had no room.
 const PAUSE: Duration = Duration::from_us(1);
-/// Outstanding operations of a client before the measurement.
+/// Outstanding operations of a client during loading.
 const LOADING: usize = 4;
 /// First byte of an entry: whether the operation is a query.
 const KIND_BYTES: usize = 1;
 const CONTENT_BYTES: usize = KIND_BYTES + Ask::BYTES;
-/// A bit that the tokens of operations have.
+/// A bit that is set in the tokens of operations.
 const CLIENTS: u32 = 1 << 30;
-/// The token of requests that are not operations.
+/// The token of requests that do not belong to an operation.
 const HOST: u32 = 0;
 
 /// An outstanding operation.
@@ -36,7 +36,7 @@ struct Pending {
     operation: Operation,
     since: Instant,
     counts: bool,
-    /// Time to repeat it, if the log had no room.
+    /// Time at which the operation is repeated, if the log had no room.
     again: Option<Instant>,
 }
 
@@ -98,7 +98,7 @@ impl OrderedHalf {
         self.wake_at = Some(self.wake_at.map_or(at, |other| other.min(at)));
     }
 
-    /// Lets the clients make requests until the maximum number is outstanding.
+    /// Makes requests of the clients until the maximum number is outstanding.
     fn pump(&mut self, now: Instant, io: &mut HostIo<'_>) {
         let books = Rc::clone(&self.books);
         let mut books = books.borrow_mut();
@@ -152,7 +152,7 @@ impl OrderedHalf {
         !self.clients.is_empty() && self.clients.iter().all(is_loaded)
     }
 
-    /// An entry of the log is decided.
+    /// Handles that an entry of the log is decided.
     fn decided(&mut self, now: Instant, payload: &[u8], io: &mut HostIo<'_>) {
         let (index, append) = payload.split_at(8);
         let index = u64::from_be_bytes(index.try_into().expect("eight bytes"));
@@ -172,7 +172,7 @@ impl OrderedHalf {
         self.pump(done, io);
     }
 
-    /// The log has refused an operation.
+    /// Handles that the log has refused an operation.
     fn refused(&mut self, now: Instant, token: u32) {
         let (client, low) = ((token >> 24) as usize, token & 0xff_ffff);
         let again = now + PAUSE;
@@ -223,7 +223,7 @@ impl HostHalf for OrderedHalf {
         } else if kind == log::Call::Answer as u8 {
             let answer = Answer::parse(payload).expect("an engine says well-formed things");
             match answer.status {
-                // The result comes with the entry.
+                // The result of the operation comes later, when its entry is decided.
                 Status::Ok => {}
                 Status::NotLeader | Status::Busy | Status::Abandoned if token & CLIENTS != 0 => {
                     self.refused(now, token & !CLIENTS);

@@ -1,11 +1,11 @@
-//! An object whose operations, including queries, are all in one log (`weft_smr::log`), as in Waverunner: the
-//! card replicates, the application has the object.
+//! An object whose operations, including queries, all go through one log (`weft_smr::log`), as in Waverunner:
+//! the card replicates the log, and the application has the object.
 //!
-//! All clients are at the leader, because only its application answers them. Each application gets the
-//! decided entries from its card and applies them in the order of the log; the leader's then answers the
-//! client. An operation takes effect once, between request and answer, so all operations are linearizable. In
-//! Waverunner, software on the hosts elects the leader and repairs the log (NSDI 2023); here the card does,
-//! which does not matter in a run without faults.
+//! All clients are at the leader, because only its application answers them. Each application receives the
+//! decided entries from its card and applies them in the order of the log; the leader's application then
+//! answers the client. An operation takes effect once, between request and answer, so all operations are
+//! linearizable. In Waverunner (NSDI 2023), software on the hosts elects the leader and repairs the log; here
+//! the card does. This makes no difference in a run without faults.
 
 mod books;
 mod host;
@@ -30,13 +30,13 @@ use crate::rdt::system::System;
 use crate::rdt::workload::{Sizes, Workload};
 use crate::smr::{LOG_SLOT, card_with_log, first_view};
 
-/// Time at which measurements begin: the log has a leader by then.
+/// Time at which measurements begin; the log has a leader by then.
 const CONNECTING: Duration = Duration::from_us(200);
 
 /// The node that leads: the lowest one, because no node fails.
 const LEADER: usize = 0;
 
-/// A node with the application on threads whose CPU time is charged.
+/// A node whose application runs on threads of the host, with CPU time that is charged.
 type OrderedMachine = NicMachine<SoftNic<Log>, HostThreads<NodeHost<OrderedHalf>>>;
 
 struct Cluster {
@@ -53,7 +53,8 @@ impl Cluster {
         books.borrow_mut().begins_at = Instant::ZERO + CONNECTING;
         let mut log = LogParameters::default().with_nodes(bench.nodes);
         log.pulse.period = HEARTBEAT;
-        // An application on the card costs only its calls of the engine; one on the host uses a core.
+        // An application on the card has no costs besides its calls of the engine; an application on the host
+        // uses a core.
         let (profile, labour) = match bench.system {
             System::Waverunner => (bench.card.behind_bus(), HAMBAND_PROCESS.call.duration()),
             _ => (bench.card.profile(), Duration::ZERO),
@@ -84,8 +85,8 @@ impl Cluster {
     }
 }
 
-/// Measures a system in which all operations are in one log; `progress` gets the number of operations
-/// answered.
+/// Measures a system in which all operations are in one log. `progress` is called with the number of
+/// operations answered so far.
 pub(super) fn measure(bench: &RdtBench, mut progress: impl FnMut(u64)) -> Measured {
     let mut cluster = Cluster::new(bench);
     let mut activity = Activity::new(bench.nodes, SLICE, &FaultPlan::default());
