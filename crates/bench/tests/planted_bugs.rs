@@ -1,6 +1,6 @@
-//! Campaigns find planted bugs: as a violation of their checks, or as a failed assertion of the engine. These
-//! tests have their own binary, because they silence the messages of panics. Bugs that need a rarer
-//! coincidence are left to the tests of the engines, which plant all of their bugs.
+//! Campaigns must find planted bugs, either as a violation of their checks or as a failed assertion of the
+//! engine. These tests have a binary of their own, because they silence the messages of panics. Bugs that
+//! occur only in rarer situations are left to the tests of the engines, which plant all of their bugs.
 #![cfg(feature = "planted-bugs")]
 
 use std::panic::set_hook;
@@ -15,7 +15,7 @@ use weft_rdt::replica::PlantedBug as TypeBug;
 use weft_sim::{CostProfile, FaultKind, FaultKinds, NetworkProfile};
 use weft_smr::PlantedBug as LogBug;
 
-/// Each bug must be found by one of the first seeds, which must have no violation without the bug.
+/// One of the first seeds must find each bug, and must have no violation without the bug.
 fn assert_caught<B: Copy>(
     bugs: &[B],
     name: impl Fn(B) -> &'static str,
@@ -62,7 +62,8 @@ fn campaigns_of_data_types_catch_planted_bugs() {
     });
 }
 
-/// Views and the state of the membership service are the same for all engines.
+/// Views and the state of the membership service do not depend on the engine, so the campaign of one engine
+/// suffices.
 #[test]
 fn campaigns_of_logs_catch_bugs_around_the_engine() {
     assert_caught(&[NodeBug::AnswerBeforeStored], NodeBug::name, |seed, node_bug| {
@@ -90,7 +91,7 @@ fn campaigns_of_data_types_catch_bugs_around_the_engine() {
     });
 }
 
-/// Bugs of the store, of the node's half of it, and of the engine, on nodes with disks.
+/// Bugs of the store, of the host half and of the engine, on nodes with disks.
 #[test]
 fn campaigns_on_disks_catch_planted_bugs() {
     #[derive(Clone, Copy)]
@@ -124,7 +125,7 @@ fn campaigns_on_disks_catch_planted_bugs() {
     });
 }
 
-/// A campaign of one seed on three nodes.
+/// A campaign with one seed on three nodes.
 fn node_campaign(seed: u64, kinds: FaultKinds, node_bug: Option<NodeBug>) -> NodeCampaign {
     NodeCampaign { kinds, node_bug, ..NodeCampaign::new(3, seed..=seed) }
 }
@@ -135,7 +136,7 @@ fn finds(runs: &NodeCampaign, locks: Locks) -> bool {
     result.findings.violations_found > 0
 }
 
-/// The cluster must not stall during a partial partition.
+/// The cluster must not stop serving during a partial partition.
 #[test]
 fn campaigns_of_locks_catch_members_that_stay_although_they_are_parted() {
     assert_caught(&[NodeBug::PartedKept], NodeBug::name, |seed, node_bug| {

@@ -1,4 +1,4 @@
-//! Clusters over loopback sockets, with threads instead of processes.
+//! Tests of clusters over loopback sockets, with threads instead of processes.
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -25,11 +25,11 @@ use weft_waist::{NodeId, NodeSet};
 use weft_workload::{ClientShare, Workload};
 use weft_workload::{Limit, Load};
 
-/// Time-out of every wait, long enough for a busy machine.
+/// Time-out of every wait; it is long enough for a busy machine.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 const DATAGRAM_BYTES: usize = 1_472;
 
-/// Sixteen loopback addresses that no other test uses, in this process or another one.
+/// Sixteen loopback addresses that no other test uses, neither in this process nor in another.
 fn addresses() -> impl Fn(u32) -> Ipv4Addr + Copy {
     static BLOCK: AtomicU32 = AtomicU32::new(0);
     let process = std::process::id() % (1 << 16);
@@ -38,7 +38,7 @@ fn addresses() -> impl Fn(u32) -> Ipv4Addr + Copy {
     move |index| Ipv4Addr::from(first + 1 + index)
 }
 
-/// A cluster whose membership service has a process of its own, or is embedded in node 0.
+/// The configuration of a cluster whose membership service is a separate process, or is embedded in node 0.
 fn cluster(nodes: u32, embedded: Option<ServeConfig>) -> ClusterConfig {
     let at = addresses();
     let peers = Peers::new((0..nodes).map(|node| PeerConfig::new(at(node))).collect()).unwrap();
@@ -61,7 +61,7 @@ fn configs(cluster: &ClusterConfig) -> Vec<NodeConfig> {
 /// view to last.
 const LEASE: Duration = Duration::from_secs(1);
 
-/// Sends logged lines to a channel. Each event is written with one call.
+/// Sends each logged line to a channel. Each log event is written with one call.
 struct Lines(Sender<String>);
 
 impl Write for Lines {
@@ -78,7 +78,7 @@ impl Write for Lines {
     }
 }
 
-/// A node or a membership service in a thread.
+/// A node or a membership service that runs in a thread.
 struct Running<E> {
     stop: Arc<Stop>,
     lines: Receiver<String>,
@@ -180,7 +180,7 @@ impl TestClients {
         );
     }
 
-    /// Checks that the history is linearizable, and returns the number of successful operations.
+    /// Checks that the history is linearizable. Returns the number of successful operations.
     fn check(self) -> u64 {
         let (recorder, history) = self.driver.unwrap().into_parts();
         let report = weft_check::check(&history, &Options::default());
@@ -246,7 +246,7 @@ fn a_cluster_goes_on_without_a_node_and_takes_it_back() {
     first.wait_for_announcement(|said| is_full(said) && !said.view.members().contains(gone));
     third.wait_for_announcement(|said| is_full(said) && !said.view.members().contains(gone));
 
-    // The node rejoins under load, and reads at the node show that it has caught up.
+    // The node rejoins under load; reads at this node show that it has caught up.
     let mut second = start_node(&configs[1]);
     clients.workload(4_000, &mut |_| {});
     second.wait_for_announcement(|said| matches!(said.announcer, Announcer::Node(_, Role::Joining)));

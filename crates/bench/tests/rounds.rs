@@ -1,4 +1,4 @@
-//! Campaigns of the rounds engine: what they find, and that they repeat.
+//! Tests of campaigns of the rounds engine: their findings, and that they are deterministic.
 
 use weft_bench::rounds::{Campaign, CampaignResult, FaultClass, Service};
 use weft_harness::NicModel;
@@ -69,7 +69,7 @@ fn a_seed_decides_a_run_to_the_bit() {
     assert_ne!(hash(5), hash(6));
 }
 
-/// Each bug must be found by one of the first seeds of a campaign in which it can occur.
+/// One of the first seeds of a campaign in which the bug can occur must find each bug.
 #[cfg(feature = "planted-bugs")]
 #[test]
 fn every_planted_bug_is_found() {

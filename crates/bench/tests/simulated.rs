@@ -1,4 +1,4 @@
-//! Simulated clusters: measurements, determinism, and findings of campaigns.
+//! Tests of simulated clusters: measurements, determinism, and findings of campaigns.
 
 use std::ops::RangeInclusive;
 
@@ -78,7 +78,7 @@ fn a_killed_leader_loses_nothing() {
     assert_eq!(run.result.marks.len(), 5, "without it, joining, full again: {labels:?}");
 }
 
-/// The gateware as the nodes' NIC. After a crash it restarts from its reset.
+/// A cluster with the gateware as the nodes' NIC. After a crash the gateware restarts from its reset.
 #[test]
 #[cfg_attr(not(feature = "gateware"), ignore = "this build has no gateware")]
 fn gateware_carries_a_cluster_that_loses_its_leader() {
@@ -97,7 +97,8 @@ fn gateware_carries_a_cluster_that_loses_its_leader() {
     assert_eq!(result.checked, Checked::Linearizable, "{}", result.check_report);
     assert_eq!((result.lost_acknowledged_writes, result.marks.len()), (Some(0), 5), "{:?}", result.marks);
     assert_eq!((result.nic.as_str(), &result.parameters["engine_on"]), ("rtl", &"host".into()));
-    // Every datagram of the engines is a frame of the gateware, except those in transit between the two.
+    // Every datagram of the engines is a frame of the gateware. The counts differ by frames in transit
+    // between them.
     let count = |name: &str| first.counters[name];
     assert!(count("datagrams_sent") > 1_000);
     assert!(count("rtl_frames_sent") >= count("datagrams_sent"), "{:?}", first.counters);
@@ -152,7 +153,8 @@ fn a_slice_of_the_campaign_finds_nothing() {
     assert!(result.operations > 10_000);
 }
 
-/// Nodes with disks, whose power is cut together, and faults of the disks. Seed 4 damages any of them.
+/// Nodes with disks: power failures of all nodes together, and faults of the disks. Seed 4 may damage any
+/// number of disks.
 #[test]
 fn a_slice_of_the_campaign_on_disks_finds_nothing() {
     let kinds = FaultKinds::ALL.and(FaultKinds::DISK);
@@ -176,7 +178,7 @@ fn outstanding_requests_of_a_cluster_that_halts_are_in_its_history() {
     assert_eq!(result.disks.unwrap().halted_runs, 1);
 }
 
-/// Every frame is lost from the beginning, so that loading does not finish and the run stops.
+/// Every frame is lost from the start, so that loading does not finish and the run stops.
 #[test]
 fn a_run_that_stops_is_a_violation_of_its_seed() {
     let plan = "fault = [{ kind = \"loss\", from_us = 0, until_us = 30000, probability = 1.0 }]";
@@ -218,8 +220,8 @@ fn a_campaign_on_gateware_finds_nothing() {
     assert!(result.faults["crash"] > 0 && result.faults["restart"] > 0, "{:?}", result.faults);
 }
 
-/// Plans in which a replica becomes reachable while the only other replica has just crashed and still has a
-/// lease. A membership service that relies on that lease removes the last copy.
+/// In these plans a replica becomes reachable while the only other replica has just crashed and still has a
+/// lease. A membership service that relies on this lease would remove the last copy.
 #[test]
 fn a_lease_is_no_proof_of_life() {
     // The plans have no outages of the membership service.
@@ -254,8 +256,8 @@ fn campaigns_catch_every_planted_bug() {
     }
 }
 
-/// A node receives half of its frames up to a lease late, and is twice partitioned from all machines except
-/// the clients.
+/// A plan in which a node receives half of its frames up to a lease late, and is twice partitioned from all
+/// machines except the clients.
 #[cfg(feature = "planted-bugs")]
 const LATE_GRANTS: &str = r#"
 [[fault]]
@@ -280,9 +282,9 @@ until_us = 85000
 groups = [["node2"], ["node0", "node1", "membership0"]]
 "#;
 
-/// The same for bugs of the node's program and of the membership service. The bug of engines that are not
-/// emptied is not listed: the engine of the store empties itself when it joins. The campaign of transactions
-/// finds that bug.
+/// Campaigns must find planted bugs in the node's program and in the membership service. The bug of engines
+/// that are not emptied is not listed: the engine of the store empties itself when it joins. The campaign of
+/// transactions finds that bug.
 #[cfg(feature = "planted-bugs")]
 #[test]
 fn campaigns_catch_planted_bugs_around_the_engine() {

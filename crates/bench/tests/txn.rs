@@ -1,4 +1,4 @@
-//! Campaigns of transactions: what they find, and that they repeat.
+//! Tests of campaigns of transactions: their findings, and that they are deterministic.
 
 use weft_applications::WorkloadName;
 use weft_bench::txn::{Campaign, CampaignResult};
@@ -67,11 +67,11 @@ fn nodes_crash_at_the_steps_of_transactions_that_find_no_room() {
     }
 }
 
-/// Four of six nodes copy their shards at the same time, and none restarts its copy when another one has
+/// Four of six nodes copy their shards at the same time. None must restart its copy when another node has
 /// finished.
 #[test]
 fn nodes_that_come_back_together_are_back_together() {
-    // With outages of the membership service, the crashes would be at other steps of the protocol.
+    // Outages of the membership service would move the crashes to other steps of the protocol.
     let kinds = FaultKinds::ALL.iter().filter(|kind| *kind != FaultKind::Outage);
     let kinds = kinds.fold(FaultKinds::NONE, FaultKinds::with);
     for seed in [18, 110, 115] {
@@ -101,9 +101,9 @@ fn every_planted_bug_is_found() {
     }
 }
 
-/// Bugs of the node's program and of the membership service: each must be found, by a seed that has no
-/// violation without it. The bug `LeaseFromReceipt` needs later grants than random plans have; the campaign
-/// of the store has such a plan.
+/// Planted bugs in the node's program and in the membership service. One of the first seeds must find each,
+/// and must have no violation without it. The bug `LeaseFromReceipt` requires later grants than random plans
+/// cause; the campaign of the store has such a plan.
 #[cfg(feature = "planted-bugs")]
 #[test]
 fn every_planted_bug_around_the_engines_is_found() {

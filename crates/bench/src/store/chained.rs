@@ -1,4 +1,4 @@
-//! DrTM+H's table: buckets, with linked buckets for overflow.
+//! DrTM+H's table: buckets, with linked buckets for overflowing objects.
 
 use weft_txn::Version;
 use weft_txn::store::{Chained, Region};

@@ -1,5 +1,6 @@
-//! FaRM's table: Hopscotch hashing (Herlihy, Shavit and Tzafrir, DISC 2008) with a neighbourhood of H slots, and a
-//! chained overflow for each home that has no room in it. A lookup reads the neighbourhood, then the overflow.
+//! FaRM's table: Hopscotch hashing (Herlihy, Shavit and Tzafrir, DISC 2008) with a neighbourhood of H slots. Each home
+//! slot has a chain of overflow pages for objects that find no room in its neighbourhood. A lookup reads the
+//! neighbourhood, then the overflow pages.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use weft_txn::store::{Layout, Region, Shape};
 
 use super::{Count, Figures, Row, StoreBench, VALUE_BYTES};
 
-/// The neighbourhood of table 2.
+/// Slots of a neighbourhood in Xenic's table 2.
 const H: u32 = 8;
 
 /// Maximum distance from its home at which an insertion searches for a free slot.
@@ -15,7 +16,7 @@ const PROBE: u32 = 512;
 
 const FREE: u32 = u32::MAX;
 
-/// The homes of the objects in the slots. Lookups need no further data of objects.
+/// A table that stores the objects' home slots only. Lookups need no further data.
 struct Hopscotch {
     /// The number of the object in each slot.
     slots: Vec<u32>,
@@ -29,7 +30,7 @@ impl Hopscotch {
             return self.overflow.entry(home).or_default().push(object);
         };
         while free >= home + H {
-            // The farthest slot before the free one whose object may move to the free one.
+            // The farthest slot before the free slot whose object may move into the free slot.
             let movable = |&slot: &u32| free < homes(self.slots[slot as usize]) + H;
             let Some(slot) = (free + 1 - H..free).find(movable) else {
                 return self.overflow.entry(home).or_default().push(object);
@@ -44,7 +45,8 @@ impl Hopscotch {
 
 pub(super) fn measure(bench: &StoreBench, step: &mut impl FnMut()) -> Row {
     let slots = bench.slots(1);
-    // Used for its hash function only, so that an object has the same home as in Weft's table.
+    // Only the hash function of this shape is used, so that an object has the same home slot as in Weft's
+    // table.
     let shape = Shape {
         slots,
         segment_slots: 1,

@@ -1,5 +1,5 @@
-//! Number of objects that a lookup reads over the bus, and of roundtrips: Xenic's table 2, with Weft's own
-//! index for comparison.
+//! Number of objects that a lookup reads over the bus, and number of roundtrips: Xenic's table 2, with Weft's
+//! own index for comparison.
 
 mod chained;
 mod hopscotch;
@@ -19,10 +19,10 @@ const DISPLACEMENTS: [Option<u32>; 4] = [Some(8), Some(16), Some(32), None];
 /// Segment sizes of the two compared indexes. docs/benchmarks/transactions.md explains the choice.
 const SEGMENTS: [u32; 2] = [2, 8];
 
-/// The elements of DrTM+H's buckets in table 2.
+/// Objects of a bucket of DrTM+H in table 2.
 const BUCKETS: [u32; 3] = [4, 8, 16];
 
-/// Bytes of a value, which fits into the smallest slot. No count depends on it.
+/// Bytes of a value. The value fits into the smallest slot, and its size has no effect on the counts.
 const VALUE_BYTES: usize = 8;
 
 /// Parameters of the measurement.
@@ -47,14 +47,14 @@ pub struct StoreBench {
 }
 
 impl StoreBench {
-    /// Steps of the measurement, for [`StoreBench::run`]'s progress.
+    /// Number of steps of the measurement, for the progress of [`StoreBench::run`].
     pub fn steps(&self) -> u64 {
         let robin_hood = (DISPLACEMENTS.len() * SEGMENTS.len()) as u64;
         let others = 1 + BUCKETS.len() as u64;
         (robin_hood + others) * (self.keys + self.lookups) + robin_hood * self.replacements
     }
 
-    /// Measures; `progress` gets the number of steps done.
+    /// Runs the measurement. `progress` is called with the number of steps done.
     pub fn run(&self, mut progress: impl FnMut(u64)) -> StoreResult {
         let (mut done, mut rows) = (0, Vec::new());
         let mut step = || {
@@ -92,11 +92,11 @@ impl StoreBench {
     /// The key with this number. Different numbers have different keys.
     fn key(&self, number: u64) -> Key {
         const LOCAL: u64 = (1 << 56) - 1;
-        // An odd factor: a permutation of the numbers below 2^56.
+        // Multiplying by an odd factor permutes the numbers below 2^56.
         Key::new(0, (number + 1 + (self.seed << 40)).wrapping_mul(0x9e37_79b9_7f4a_7c15) & LOCAL)
     }
 
-    /// Draws the keys to look up.
+    /// Random numbers that draw the keys to look up.
     fn random(&self) -> Random {
         Random::new(self.seed, 0)
     }
@@ -125,7 +125,7 @@ impl Count {
     }
 }
 
-/// Figures of Robin Hood tables in the paper's table 2.
+/// Figures of Robin Hood tables in Xenic's table 2; `None` if it does not have them.
 fn paper(displacement: Option<u32>) -> Option<Figures> {
     let (objects_per_lookup, roundtrips_per_lookup) = match displacement {
         Some(8) => (3.43, 1.07),
@@ -137,7 +137,7 @@ fn paper(displacement: Option<u32>) -> Option<Figures> {
     Some(Figures { objects_per_lookup, roundtrips_per_lookup })
 }
 
-/// Name of an index in a row.
+/// Name of an index in the result's rows.
 fn index_name(precision: Precision, ahead: u32) -> &'static str {
     match (precision, ahead) {
         (Precision::Highest, 0) => "highest",
@@ -171,7 +171,7 @@ mod tests {
         result
     }
 
-    /// The bars of the paper's table hold on a small table as well; its scatter is a few hundredths.
+    /// The bounds of the paper's table hold on a small table as well; the scatter is a few hundredths.
     #[test]
     fn the_paper_s_rows_are_reached_and_runs_read_fewer_objects() {
         let result = small();
@@ -200,8 +200,8 @@ mod tests {
         }
     }
 
-    /// Chains of buckets follow from the Poisson distribution: with a mean load of 0.9 B, a lookup reads B objects
-    /// for each bucket up to its own.
+    /// The lengths of chains of buckets follow from the Poisson distribution, with a mean load of 0.9 B. A lookup reads
+    /// B objects for each bucket up to the one with its object.
     #[test]
     fn chained_buckets_read_what_poisson_says() {
         let result = small();

@@ -6,16 +6,16 @@ use serde::Serialize;
 
 use weft_harness::table::{Column, Table};
 
-/// Means over lookups.
+/// Mean figures of lookups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Figures {
-    /// Slots, elements or records of a page that were read, used or not.
+    /// Slots, elements or page records that a lookup reads, used or free.
     pub objects_per_lookup: f64,
-    /// Sequential reads.
+    /// Reads that wait for one another.
     pub roundtrips_per_lookup: f64,
 }
 
-/// One table with one index.
+/// Results of one table with one index.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Row {
     /// The table.
@@ -26,7 +26,7 @@ pub struct Row {
     pub index: Option<String>,
     /// Slots of a segment.
     pub segment_slots: Option<u32>,
-    /// Bytes of the index for a segment that describe the positions of its objects.
+    /// Bytes of a segment's index that describe the positions of its objects.
     pub index_bytes_per_segment: Option<usize>,
     /// The same for each slot.
     pub index_bytes_per_slot: Option<f64>,
@@ -35,17 +35,17 @@ pub struct Row {
     /// Lookups while the table does not change and the card has all reports.
     #[serde(flatten)]
     pub figures: Figures,
-    /// The same for keys that were never inserted.
+    /// The same figures for keys that were never inserted.
     pub absent: Option<Figures>,
-    /// Lookups while objects are replaced and reports are delayed.
+    /// Figures while objects are replaced and reports are delayed.
     pub while_replacing: Option<Figures>,
     /// Number of segments that the host reports per insertion while the table is filled.
     pub reports_per_insertion: Option<f64>,
-    /// Figures in Xenic's table 2.
+    /// The corresponding figures of Xenic's table 2.
     pub paper: Option<Figures>,
 }
 
-/// All tables.
+/// Results of all tables.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StoreResult {
     /// Objects in each table.
@@ -57,13 +57,13 @@ pub struct StoreResult {
     pub reach_percent: u32,
     /// Lookups in each table at rest.
     pub lookups: u64,
-    /// Objects that were then replaced.
+    /// Objects that were replaced after these lookups.
     pub replacements: u64,
     /// Delay of reports to the card, in replacements.
     pub lag_replacements: usize,
     /// Seed of keys and lookups.
     pub seed: u64,
-    /// In the order of the paper's table.
+    /// Rows in the order of the paper's table.
     pub rows: Vec<Row>,
 }
 

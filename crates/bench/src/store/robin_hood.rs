@@ -1,4 +1,4 @@
-//! Weft's table, with the compared indexes.
+//! Weft's table, with the indexes that are compared.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ struct Measured {
 
 impl Measured {
     fn new(layout: Layout, precision: Precision, ahead: u32) -> Self {
-        // No object is cached, so every lookup reads the host's table.
+        // The index caches no objects, so every lookup reads the host's table.
         let parameters = IndexParameters { precision, ahead, entries: 1, value_bytes_max: VALUE_BYTES };
         let [at_rest, absent, in_motion] = [Count::default(); 3];
         Self { precision, ahead, index: Index::new(layout, parameters), at_rest, absent, in_motion }
@@ -32,12 +32,12 @@ struct Cluster {
     memory: Vec<u8>,
     indexes: Vec<Measured>,
     version: u64,
-    /// Reports of an index that have not reached the card.
+    /// Reports for the indexes that have not reached the card, by time of their change.
     under_way: VecDeque<Vec<(usize, Report)>>,
     reports: u64,
 }
 
-/// Rows of one table: one for each index.
+/// Measures one table. Returns a row for each index.
 pub(super) fn measure(
     bench: &StoreBench,
     displacement: Option<u32>,
@@ -90,7 +90,7 @@ pub(super) fn measure(
         cluster.look_up(bench.key(never_inserted), false, |measured| &mut measured.absent);
         step();
     }
-    // Replaces objects, the oldest first. Lookups are for objects that were reported long ago, because the
+    // Replace objects, the oldest first. Lookups are for objects that were reported long ago, because the
     // card would still cache newer ones.
     for replaced in 0..bench.replacements {
         let change = cluster.table.remove(cluster.memory.as_mut_slice(), bench.key(replaced));
@@ -135,7 +135,7 @@ impl Cluster {
         self.report(change.segments);
     }
 
-    /// The host reports the segments that a change has modified.
+    /// Records the host's reports of the segments that a change has modified.
     fn report(&mut self, segments: Option<(u32, u32)>) {
         let (first, last) = segments.expect("an object came or went");
         self.reports += u64::from(last - first + 1);
@@ -147,7 +147,7 @@ impl Cluster {
         self.under_way.push_back(reports);
     }
 
-    /// The oldest reports reach the card.
+    /// Delivers the oldest reports to the card.
     fn deliver(&mut self) {
         for (number, report) in self.under_way.pop_front().into_iter().flatten() {
             self.indexes[number].index.report(&report);

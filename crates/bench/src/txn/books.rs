@@ -1,4 +1,4 @@
-//! State that the hosts of a run share: the load and the measurements.
+//! The record that the hosts of a run share: the load and the measurements.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -9,14 +9,14 @@ use weft_txn::{Key, Outcome, Request, TransactionId};
 use weft_applications::Audit;
 use weft_harness::histogram::Latencies;
 
-/// All hosts write into the same record.
+/// The record, which all hosts share.
 pub(super) type Shared = Rc<RefCell<RunRecord>>;
 
 /// Transactions of one kind that began in the current window.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KindRecord {
     pub(super) committed: u64,
-    /// Transactions that their procedure has aborted.
+    /// Number of transactions that their procedure has aborted.
     pub(super) aborted: u64,
     /// Latencies from the first call to the last answer, of committed transactions.
     pub(super) latencies: Latencies,
@@ -24,7 +24,7 @@ pub(super) struct KindRecord {
 
 /// A call that was answered.
 pub(super) struct Ended<'a> {
-    /// Its last attempt.
+    /// Identifier of the call's last attempt.
     pub(super) id: TransactionId,
     pub(super) called: Instant,
     pub(super) now: Instant,
@@ -70,7 +70,7 @@ pub(super) struct RunRecord {
     pub(super) open: u64,
     /// Violations in a run without faults.
     pub(super) wrong: Vec<String>,
-    /// Calls answered since the checker has last taken them, if the run is checked.
+    /// Calls that were answered since the checker last took them, if the run is checked.
     pub(super) answers: Option<Vec<Attempt>>,
     audit: Box<dyn Audit>,
 }
@@ -110,14 +110,15 @@ impl RunRecord {
         self.is_window_open = true;
     }
 
-    /// What is begun from now on does not count, and that of the window is waited for. Says what was answered in it:
-    /// calls, those that gave way as often as they were tried, and how often all were tried.
+    /// Closes the window: transactions that begin from now on do not count, and those of the window are waited for.
+    /// Returns the number of calls answered in the window, how many of them have conflicted in all attempts, and the
+    /// number of attempts of all these calls.
     pub(super) fn end_window(&mut self) -> (u64, u64, u64) {
         self.is_window_open = false;
         (self.calls, self.conflicts, self.attempts)
     }
 
-    /// A client begins a transaction. Returns the window that it belongs to.
+    /// Records that a client begins a transaction. Returns the window to which the transaction belongs.
     pub(super) fn begins(&mut self) -> u64 {
         if !self.is_window_open {
             return OUTSIDE;
@@ -132,7 +133,7 @@ impl RunRecord {
         self.kinds.iter().map(|kind| kind.committed).sum()
     }
 
-    /// A call was answered.
+    /// Records that a call was answered.
     pub(super) fn answered(&mut self, ended: Ended<'_>) {
         self.open -= 1;
         self.calls += 1;
@@ -157,7 +158,7 @@ impl RunRecord {
         }
     }
 
-    /// A transaction that began in `window` has ended, with this answer to its last call.
+    /// Records that a transaction which began in `window` has ended with this answer to its last call.
     pub(super) fn ended(
         &mut self,
         window: u64,
@@ -202,7 +203,7 @@ impl RunRecord {
     }
 }
 
-/// The window number of transactions outside any window.
+/// The number of the window for transactions that belong to no window.
 const OUTSIDE: u64 = 0;
 
 /// Maximum number of violations that are described.
@@ -236,7 +237,7 @@ mod tests {
         Instant::ZERO + Duration::from_us(us)
     }
 
-    /// All transactions that begin in a window count, and no others, however long they take. So the shares of
+    /// All transactions that begin in a window count, however long they take, and no others. So the shares of
     /// the kinds are those of the workload.
     #[test]
     fn a_transaction_counts_in_the_window_in_which_it_was_begun() {

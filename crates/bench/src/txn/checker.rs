@@ -1,4 +1,4 @@
-//! Input of the checker.
+//! Collects the input of the checker during a run.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,10 @@ use weft_txn::{Key, LOADED, Recorded, TransactionId, Version};
 
 use super::cluster::Cluster;
 
-/// Joins the records of engines with the answers to hosts.
+/// Joins the records of the engines with the answers to the hosts.
 pub(super) struct Checker {
     history: History,
-    /// Records of attempts whose host has no answer yet. Nothing depends on the order of its entries.
+    /// Records of attempts whose host has not been answered yet. Nothing depends on the order of the entries.
     recorded: HashMap<TransactionId, Recorded>,
 }
 
@@ -36,7 +36,7 @@ impl Checker {
         Self { history: History::default(), recorded: HashMap::new() }
     }
 
-    /// Takes the records of engines and hosts.
+    /// Takes the new records of the engines and of the hosts.
     pub(super) fn take(&mut self, cluster: &mut Cluster) {
         for node in 0..cluster.nodes().count() {
             let id = MachineId::new(node);

@@ -1,4 +1,4 @@
-//! A cluster of servers with their clients, on a simulated network.
+//! A cluster of servers with their clients, in a simulated network.
 
 use weft_harness::{DATAGRAM_BYTES, address, hardware, peers};
 use weft_nic::{CardConfig, NoEngine, Peering, RdmaDriver, SoftNic, SoftNicConfig};
@@ -18,11 +18,12 @@ use super::books::Shared;
 use super::host::{NodeHost, SLOT};
 use super::system::System;
 
-/// Maximum numbers of outstanding READs of a server at a peer, and of posted requests to a peer.
+/// Maximum number of outstanding READs of a server at a peer, and maximum number of posted work requests to a
+/// peer.
 const READS: u8 = 255;
 const POSTS: u32 = 8_192;
 
-/// Machines of a cluster.
+/// Parameters of the machines of a cluster.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Machinery {
     pub(super) nodes: usize,
@@ -79,7 +80,7 @@ impl Node {
         }
     }
 
-    /// The engine, from which records are taken.
+    /// Mutable access to the engine. The checker takes records from it.
     pub(super) fn engine_mut(&mut self) -> &mut Transactions {
         match self {
             Self::Card(machine) => machine.parts_mut().0.card_mut().engine_mut(SLOT),
@@ -149,7 +150,7 @@ impl Machine for Node {
     }
 }
 
-/// Use of all servers together so far.
+/// Resources that all servers together have used so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Totals {
     pub(super) frames: u64,
@@ -161,12 +162,12 @@ pub(super) struct Totals {
     pub(super) dma_copies: u64,
     pub(super) dma_vectors: u64,
     pub(super) dma_bytes: u64,
-    /// Frames that found a buffer full.
+    /// Frames that were dropped because a buffer was full.
     pub(super) drops: u64,
 }
 
 impl Totals {
-    /// Use since `earlier`.
+    /// Resources that were used since `earlier`.
     pub(super) fn since(&self, earlier: &Self) -> Self {
         Self {
             frames: self.frames - earlier.frames,
@@ -191,7 +192,7 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// A cluster of these servers at time zero.
+    /// A cluster of these servers, at time zero.
     ///
     /// # Errors
     /// The fault plan does not fit the cluster.
@@ -229,7 +230,7 @@ impl Cluster {
         (0..self.nodes).map(|node| self.node(node))
     }
 
-    /// Notifies all hosts of a changed load.
+    /// Notifies all hosts that the load has changed.
     pub(super) fn nudge(&mut self) {
         for node in 0..self.nodes {
             self.world.with_machine(MachineId::new(node), |node, now| match node {
@@ -243,7 +244,7 @@ impl Cluster {
         }
     }
 
-    /// Use of all servers together so far.
+    /// Resources that all servers together have used so far.
     pub(super) fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for (index, node) in self.nodes().enumerate() {
@@ -265,13 +266,13 @@ impl Cluster {
 }
 
 impl Machinery {
-    /// One queue pair for each other server, in order.
+    /// Parameters of a card's transport: one queue pair for each other server, in order.
     fn transport(&self) -> weft_rdma::Config {
         weft_rdma::Config {
             max_queue_pairs: self.nodes.max(1),
-            // One region is the card's own.
+            // One of the regions belongs to the card itself.
             max_regions: 2,
-            // One queue pair stands for those of all threads of a server.
+            // One queue pair represents those of all threads of a server.
             max_rd_atomic: READS,
             max_queue_depth: POSTS,
             window_packets: POSTS,
@@ -331,8 +332,8 @@ impl Machinery {
         }
     }
 
-    /// Connects a server's card with the others, and passes queue pairs and keys to the program of its host.
-    /// All cards are set up in the same way, so their queue pair numbers and keys are equal.
+    /// Connects a server's card with the other cards, and passes queue pairs and keys to the program of its
+    /// host. All cards are set up in the same way, so their queue pair numbers and keys are equal.
     fn connect(
         &self,
         node: usize,
@@ -356,7 +357,7 @@ impl Machinery {
         let keys = nic.register_region(region).expect("there is room");
         let peering = |other: usize| Peering {
             destination: address(other),
-            // The peer's queue pair for this node.
+            // The number of the peer's queue pair for this node.
             destination_qp_num: numbers[if node < other { node } else { node - 1 }],
             path_mtu: PathMtu::Bytes1024,
             timeout: 12,

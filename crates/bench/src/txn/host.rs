@@ -16,24 +16,24 @@ use super::books::{CONFLICT_PAUSE, Ended, Shared};
 /// The engine's slot in every card.
 pub(super) const SLOT: u8 = 0;
 
-/// One client: it has one transaction under way at a time.
+/// One client, with one outstanding transaction at a time.
 struct ClosedLoopClient {
     client: Box<dyn Client>,
-    /// Its current or next call.
+    /// The current or next call.
     call: Call,
     /// The ticket of the call, while it is outstanding.
     ticket: Option<u64>,
-    /// When the call began.
+    /// Start of the call.
     called: Instant,
-    /// Time at which the transaction of the call began.
+    /// Start of the transaction to which the call belongs.
     began: Instant,
-    /// Window in which the transaction began.
+    /// Measurement window in which the transaction began.
     window: u64,
-    /// Load at which the transaction began: active clients of each server.
+    /// The load when the transaction began: the number of active clients of each server.
     load: usize,
     /// The last load at which the client has begun and ended a transaction.
     settled: usize,
-    /// Whether it pauses after a conflict.
+    /// Whether the client pauses after a conflict.
     pauses: bool,
 }
 
@@ -48,17 +48,17 @@ pub(super) struct NodeHost {
     /// Clients that pause, with the end of the pause.
     pausing: VecDeque<(Instant, usize)>,
     books: Shared,
-    /// Messages that tell the engine its queue pairs, sent before it is configured.
+    /// Messages that tell the engine its queue pairs. They are sent before the engine is configured.
     wires: Vec<Vec<u8>>,
     is_configured: bool,
     is_full: bool,
-    /// Whether CPU time of the program is charged. If not, the engine does the work.
+    /// Whether the program's CPU time is charged. If not, the engine does the work.
     applies: bool,
     labour: Labour,
 }
 
 impl NodeHost {
-    /// The program of `node`, with all its clients. `applies` tells whether it also applies the log.
+    /// The program of `node`, with all its clients. `applies` says whether the program also applies the log.
     pub(super) fn new(
         node: usize,
         nodes: usize,
@@ -108,17 +108,17 @@ impl NodeHost {
         &self.half
     }
 
-    /// Whether no call of a client is under way.
+    /// Whether no call of a client is outstanding.
     pub(super) fn is_idle(&self) -> bool {
         self.half.under_way() == 0 && self.pausing.is_empty()
     }
 
-    /// Whether the node takes part.
+    /// Whether the node is a full member.
     pub(super) const fn is_full(&self) -> bool {
         self.is_full
     }
 
-    /// Applies a changed load.
+    /// Makes the clients follow a changed load.
     pub(super) fn nudge(&mut self, now: Instant, commands: &mut Commands) {
         if self.is_full {
             let lanes = self.books.borrow().lanes.min(self.lanes.len());
@@ -181,7 +181,7 @@ impl NodeHost {
         }
     }
 
-    /// Passes outcomes to the clients and messages to the card, and charges the work.
+    /// Passes outcomes to the clients and messages to the card, and charges the CPU time of the work.
     fn settle(&mut self, now: Instant, commands: &mut Commands) {
         while let Some(finished) = self.half.poll_finished() {
             self.finish(now, &finished);
@@ -200,7 +200,7 @@ impl NodeHost {
 }
 
 /// Adds the work of the host half to the charged CPU time of its program. Each transaction, object and run of
-/// a procedure is a separate work item, which any thread may do. `applies` tells whether the program begins
+/// a procedure is a separate work item, which any thread may do. `applies` says whether the program begins
 /// and ends transactions and applies the log.
 pub(super) fn charge(labour: &mut Labour, work: &HostWork, applies: bool) {
     if applies {

@@ -1,4 +1,4 @@
-//! A measurement with closed loops of clients at increasing loads.
+//! A measurement: clients in closed loops, at increasing loads.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ pub(super) const HOST_THREADS: u32 = 32;
 /// Time within which outstanding transactions end and are applied at all replicas.
 const DRAIN: Duration = Duration::from_ms(50);
 
-/// Transactions of one kind at one load.
+/// Results of one kind of transaction at one load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KindResult {
     /// Name of the kind.
@@ -53,41 +53,41 @@ pub struct KindResult {
     pub latency: Summary,
 }
 
-/// Measurements at one load.
+/// Results at one load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
     /// Outstanding transactions of each server.
     pub outstanding: usize,
     /// Committed transactions that began in the window, per second and server. If the workload counts only
-    /// one kind, only those.
+    /// one kind, only transactions of that kind count.
     pub throughput_per_server: f64,
     /// Latency from the first call to the last answer, of all committed transactions.
     pub latency: Summary,
-    /// By kind.
+    /// Results by kind of transaction.
     pub kinds: Vec<KindResult>,
-    /// Calls that have conflicted in all attempts, per cent of all calls.
+    /// Calls that have conflicted in all attempts, in percent of all calls.
     pub conflicts_percent: f64,
-    /// Attempts that have conflicted, per cent of all attempts.
+    /// Attempts that have conflicted, in percent of all attempts.
     pub attempts_lost_percent: f64,
-    /// Bytes of frames that a server sends per committed transaction of one server.
+    /// Bytes of the frames that a server sends, divided by the committed transactions of one server.
     pub bytes_per_transaction: f64,
-    /// Frames that a server sends, in the same unit.
+    /// Frames that a server sends, per committed transaction of one server.
     pub frames_per_transaction: f64,
-    /// Messages and completed copies that an engine handles, in the same unit.
+    /// Messages and completed copies that an engine handles, per committed transaction of one server.
     pub messages_per_transaction: f64,
-    /// Copies between card and host, in the same unit.
+    /// Copies between card and host, per committed transaction of one server.
     pub dma_per_transaction: f64,
-    /// Bytes of these copies, in the same unit.
+    /// Bytes of these copies, per committed transaction of one server.
     pub dma_bytes_per_transaction: f64,
-    /// Average number of copies in a vector.
+    /// Average number of copies in a DMA vector.
     pub dma_vector: f64,
-    /// Utilisation of the link of a server, per cent of each direction.
+    /// Utilisation of each direction of a server's link, in percent.
     pub link_percent: f64,
-    /// Utilisation of the NIC's cores, per cent.
+    /// Utilisation of the NIC's cores, in percent.
     pub nic_percent: f64,
-    /// Utilisation of the host's threads, per cent.
+    /// Utilisation of the host's threads, in percent.
     pub host_percent: f64,
-    /// Frames that found a buffer of the switch or a card full.
+    /// Frames that were dropped because a buffer of the switch or of a card was full.
     pub drops: u64,
     /// Virtual time of the measurement.
     pub virtual_ns: u64,
@@ -98,9 +98,9 @@ pub struct Point {
 pub struct Measured {
     /// Measurements at each load.
     pub points: Vec<Point>,
-    /// The highest throughput of all.
+    /// The highest throughput of all loads.
     pub peak_throughput_per_server: f64,
-    /// Half of the transactions took at most this at the lowest load.
+    /// Median latency of the transactions at the lowest load.
     pub median_latency_low_load_ns: u64,
     /// Finished transactions, including those of the warm-up.
     pub transactions: u64,
@@ -138,7 +138,7 @@ fn shares(transactions: u64, loads: &[usize]) -> Vec<u64> {
     loads.iter().map(|load| (transactions * weight(load) / all).max(1)).collect()
 }
 
-/// Divisors that turn totals into rates.
+/// Divisors that convert totals into rates.
 #[derive(Clone, Copy, Debug)]
 struct Rates {
     nodes: u64,
@@ -150,13 +150,13 @@ impl Rates {
         Self { nodes: machinery.nodes as u64, link_bits_per_s: machinery.link_bits_per_s }
     }
 
-    /// Busy time of all servers, per cent of `time`.
+    /// Busy time of all servers, in percent of `time` at each.
     fn percent(&self, busy: Duration, time: Duration) -> f64 {
         100.0 * busy.as_secs_f64() / (time.as_secs_f64() * self.nodes as f64)
     }
 
-    /// Utilisation of links by these frames, per cent, including preamble, check sequence and gap of each
-    /// frame.
+    /// Utilisation of the links by these frames, in percent. Each frame includes preamble, check sequence and
+    /// gap.
     fn link_percent(&self, totals: &Totals, time: Duration) -> f64 {
         let bits = 8.0 * (totals.bytes + 24 * totals.frames) as f64;
         100.0 * bits / (self.link_bits_per_s as f64 * time.as_secs_f64() * self.nodes as f64)
@@ -180,15 +180,15 @@ pub struct TxnBench {
     pub outstanding: Vec<usize>,
     /// Threads of the program on each host; `None`: all.
     pub host_threads: Option<u32>,
-    /// Cores of the NIC that run engines, of `weft`; `None`: all.
+    /// Cores of the NIC that run engines, for [`System::Weft`]; `None`: all.
     pub nic_cores: Option<u32>,
-    /// Cost profile of the NIC of `weft`. The other systems have an RDMA card.
+    /// Cost profile of the NIC, for [`System::Weft`]. The other systems have an RDMA card.
     pub profile: CostProfile,
     /// Network between the servers.
     pub network: NetworkProfile,
     /// Rate of each server's link.
     pub link_bits_per_s: u64,
-    /// Disabled features.
+    /// Features of the design that are disabled.
     pub without: Vec<Without>,
     /// Whether the whole run is checked for strict serializability.
     pub checks: bool,
@@ -300,7 +300,8 @@ impl TxnBench {
                 ..HalfParameters::default()
             };
             let mut half = Half::new(procedures.clone(), calls, tables);
-            // The operating system allocates zeroed pages only when they are written.
+            // The operating system allocates zeroed pages only when they are written, so unused memory costs
+            // nothing.
             let bytes = |tables: HalfTables| tables.table_address as usize + tables.table_bytes();
             let mut host_memory = vec![0; tables.map_or(0, bytes)];
             for step in 0..self.replication {
@@ -341,13 +342,13 @@ impl TxnBench {
         shard * (self.nodes * self.replication) as u64
     }
 
-    /// Upper bound on the transactions of all clients: those before a window, in it and after it, and those
-    /// still outstanding.
+    /// Upper bound on the number of transactions of all clients: those before, in and after the windows, and
+    /// those that are outstanding.
     const fn transactions_at_most(&self, lanes: usize) -> u64 {
         3 * self.transactions + 2 * (lanes * self.nodes * self.outstanding.len()) as u64
     }
 
-    /// Fills the address caches of all coordinators, as in DrTM+H after a while.
+    /// Fills the address caches of all coordinators, as they are in DrTM+H after some time.
     fn remember(&self, workload: &dyn Workload, servers: &mut [Server]) {
         for primary in 0..self.nodes {
             let mut addresses = Vec::new();
@@ -361,13 +362,13 @@ impl TxnBench {
         }
     }
 
-    /// Runs it; `progress` gets the number of finished transactions.
+    /// Runs the measurement. `progress` is called with the number of finished transactions.
     pub(super) fn measure(&self, progress: impl FnMut(u64)) -> Measured {
         self.measure_under(&FaultPlan::default(), progress).expect("an empty plan fits")
     }
 
-    /// The same under faults of links and pauses of servers, with times from the beginning of the run.
-    /// Servers have a fixed view, so none may crash: crashes of the plan are left out.
+    /// Runs the measurement under faults of links and pauses of servers, with times from the start of the
+    /// run. Servers have a fixed view, so they must not crash: crashes of the plan are left out.
     pub(super) fn measure_under(
         &self,
         plan: &FaultPlan,
@@ -393,9 +394,9 @@ struct Run<'a> {
     cluster: Cluster,
     rates: Rates,
     checker: Checker,
-    /// Time at which the last transaction ended, and the number of ended transactions.
+    /// Time at which the last transaction ended, and number of ended transactions.
     moved: (Instant, u64),
-    /// End of the last fault.
+    /// Time at which the last fault ends.
     last_fault: Instant,
     activity: Activity,
     is_stuck: bool,
@@ -416,7 +417,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Runs until `is_over`, or until the run is stuck.
+    /// Runs until `is_over` returns true, or until the run is stuck.
     fn run_until(&mut self, mut is_over: impl FnMut(&Cluster) -> bool) {
         self.moved.0 = self.cluster.world.now();
         while !is_over(&self.cluster) && !self.is_stuck {
@@ -441,7 +442,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Runs until all nodes take part.
+    /// Runs until all nodes are full members.
     fn found(&mut self) {
         self.run_until(|cluster| cluster.nodes().all(|node| node.host().is_full()));
     }
@@ -468,7 +469,7 @@ impl<'a> Run<'a> {
         let time = self.cluster.world.now() - begin;
         let used = self.cluster.totals().since(&earlier);
         let (calls, conflicts, attempts) = self.cluster.books.borrow_mut().end_window();
-        // Clients continue after the window, so that outstanding transactions have the same contention as
+        // Clients continue after the window, so that its outstanding transactions meet the same contention as
         // before. The time is limited to the length of the window, because a starving transaction might never
         // end.
         let until = begin + time + time;
@@ -524,7 +525,7 @@ impl<'a> Run<'a> {
                 let quiet = |node: &Node| node.host().is_idle() && node.engine().is_quiet();
                 cluster.nodes().all(quiet) || cluster.world.now() >= until
             });
-            // Messages in flight arrive, such as commits that no client waits for.
+            // Messages in flight, such as commits for which no client waits, arrive in this time.
             self.cluster.run_for(SETTLE);
         }
         let quiet = self.cluster.nodes().all(|node| node.host().is_idle() && node.engine().is_quiet());

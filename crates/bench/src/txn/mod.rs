@@ -1,4 +1,4 @@
-//! Transactions: runs, measurements, and their checks.
+//! Transactions: fault campaigns, measurements and their checks.
 
 mod books;
 mod campaign;

@@ -9,7 +9,7 @@ use weft_sim::{FaultPlan, PlanError};
 use super::measure::{Measured, TxnBench};
 use super::system::System;
 
-/// A measurement.
+/// Result of a measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TxnResult {
     /// `sim`: all times are virtual.
@@ -18,7 +18,7 @@ pub struct TxnResult {
     pub workload: &'static str,
     /// Size of the workload.
     pub scale: String,
-    /// Unit of the throughput: `tx/s` for all transactions, `new orders/s` for those alone.
+    /// Unit of the throughput: `tx/s` if all transactions count, `new orders/s` if only new orders count.
     pub throughput_unit: &'static str,
     /// The system.
     pub system: System,
@@ -38,7 +38,7 @@ pub struct TxnResult {
     pub profile: &'static str,
     /// Rate of each server's link.
     pub link_bits_per_s: u64,
-    /// Disabled features (ablation).
+    /// Features of the design that are disabled (ablation).
     pub without: Vec<&'static str>,
     /// Seed of the transactions and their order.
     pub seed: u64,
@@ -49,13 +49,13 @@ pub struct TxnResult {
     pub checked: &'static str,
     /// Wall-clock time of loading, simulation and check, in seconds.
     pub wall_s: f64,
-    /// The command that repeats it.
+    /// The command that repeats the measurement.
     pub replay: String,
 }
 
 impl TxnBench {
-    /// Measures under the faults of a plan, without its crashes. `progress` gets the number of finished
-    /// transactions.
+    /// Runs the measurement under the faults of a plan, without the plan's crashes. `progress` is called with
+    /// the number of finished transactions.
     ///
     /// # Errors
     /// The plan does not fit the cluster.

@@ -1,5 +1,6 @@
-//! Contribution of each part of the design (Xenic section 5.7, figure 9): the baseline is a cluster of cards
-//! that works like DrTM+H; each step adds one part. Throughput of Retwis, latency of Smallbank.
+//! Contribution of each part of the design (Xenic section 5.7, figure 9). The baseline is a cluster of cards
+//! that works like DrTM+H; each step adds one part. Throughput is measured with Retwis, latency with
+//! Smallbank.
 
 use Without::{Aggregation, AsynchronousDma, CardExecution, CombinedRequests, DmaVectors, MultiHop};
 use serde::Serialize;
@@ -10,7 +11,7 @@ use super::measure::TxnBench;
 use super::system::System;
 use super::without::Without;
 
-/// Quantity of a panel.
+/// The quantity that a panel of the figure shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
@@ -25,12 +26,12 @@ struct Design {
     name: &'static str,
     system: System,
     without: &'static [Without],
-    /// Figure 9's bar, as a multiple of the baseline's.
+    /// The bar in figure 9, as a multiple of the baseline's bar.
     published: Option<f64>,
 }
 
-/// Figure 9a. The baseline has 10 % less throughput than DrTM+H. The placement of execution is not a step of
-/// the figure.
+/// Designs of figure 9a. The baseline has 10 % less throughput than DrTM+H. The placement of execution is not
+/// a step of the figure.
 const THROUGHPUT: [Design; 6] = [
     Design { name: "drtm-h", system: System::DrtmH, without: &[], published: Some(1.11) },
     Design {
@@ -60,7 +61,7 @@ const THROUGHPUT: [Design; 6] = [
     Design { name: "+ execution on cards, multi-hop", system: System::Weft, without: &[], published: None },
 ];
 
-/// Figure 9b. The baseline takes 1.37 times as long as DrTM+H.
+/// Designs of figure 9b. The latency of the baseline is 1.37 times that of DrTM+H.
 const LATENCY: [Design; 5] = [
     Design { name: "drtm-h", system: System::DrtmH, without: &[], published: Some(0.73) },
     Design {
@@ -84,35 +85,35 @@ const LATENCY: [Design; 5] = [
     Design { name: "+ multi-hop", system: System::Weft, without: &[], published: Some(0.58) },
 ];
 
-/// The row to which all others are relative.
+/// Index of the design to which all others are relative.
 const BASELINE: usize = 1;
 
-/// Measurement of one design.
+/// Results of one design.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StepResult {
-    /// The feature that it adds to the previous design.
+    /// The feature that this design adds to the previous one.
     pub name: &'static str,
     /// The system.
     pub system: System,
-    /// Disabled features.
+    /// Features of the design that are disabled.
     pub without: Vec<&'static str>,
     /// The highest throughput of all loads.
     pub peak_throughput_per_server: f64,
-    /// Half of the transactions took at most this at the lowest load.
+    /// Median latency of the transactions at the lowest load.
     pub median_latency_low_load_ns: u64,
     /// The panel's quantity, as a multiple of the baseline's.
     pub of_baseline: f64,
-    /// The same in figure 9, if the figure has this bar.
+    /// The same multiple in figure 9, if the figure has this bar.
     pub published: Option<f64>,
-    /// Utilisation of the NIC's cores at the peak, per cent.
+    /// Utilisation of the NIC's cores at the highest throughput, in percent.
     pub nic_percent: f64,
-    /// Utilisation of links at the peak, per cent.
+    /// Utilisation of the links at the highest throughput, in percent.
     pub link_percent: f64,
     /// Violations of the run.
     pub wrong: Vec<String>,
 }
 
-/// One half of the figure.
+/// Results of one panel of the figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PanelResult {
     /// The quantity.
@@ -125,10 +126,10 @@ pub struct PanelResult {
     pub steps: Vec<StepResult>,
 }
 
-/// A measurement of all steps.
+/// Results of all steps.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StepsResult {
-    /// `txn-steps`.
+    /// Kind of the result: `txn-steps`.
     pub result: &'static str,
     /// `sim`: all times are virtual.
     pub world: &'static str,
@@ -136,13 +137,13 @@ pub struct StepsResult {
     pub nodes: usize,
     /// Replicas of each shard.
     pub replication: usize,
-    /// Throughput, then latency.
+    /// The panel of throughput, then the panel of latency.
     pub panels: Vec<PanelResult>,
     /// `holds`, `violation`, or `not checked` for strict serializability.
     pub checked: &'static str,
     /// Wall-clock time of the measurement, in seconds.
     pub wall_s: f64,
-    /// The command that repeats it.
+    /// The command that repeats the measurement.
     pub replay: String,
 }
 
@@ -151,12 +152,13 @@ pub struct StepsResult {
 pub struct StepsBench {
     /// Workloads for throughput, and for latency.
     pub workloads: [WorkloadChoice; 2],
-    /// All other parameters; its workload, system and disabled features are ignored.
+    /// All other parameters. The workload, the system and the disabled features in it are ignored.
     pub each: TxnBench,
 }
 
 impl StepsBench {
-    /// Measures; `progress` gets the number of finished transactions, of [`Self::transactions`].
+    /// Runs the measurement. `progress` is called with the number of finished transactions, out of
+    /// [`Self::transactions`].
     pub fn run(&self, replay: String, mut progress: impl FnMut(u64)) -> StepsResult {
         let begin = std::time::Instant::now();
         let lowest = self.each.outstanding[..1].to_vec();
@@ -204,7 +206,7 @@ impl StepsBench {
         }
     }
 
-    /// Transactions of all steps together.
+    /// Number of transactions of all steps together.
     pub const fn transactions(&self) -> u64 {
         self.each.transactions * (THROUGHPUT.len() + LATENCY.len()) as u64
     }

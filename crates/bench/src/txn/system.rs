@@ -1,29 +1,29 @@
-//! Systems whose transactions are measured.
+//! The systems whose transactions are measured.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::Serialize;
 
-/// Place of engines, and their access to each other's objects.
+/// Where engines run, and how they access each other's objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum System {
-    /// On the cores of a SmartNIC, whose host has the tables (as in Xenic).
+    /// Engines run on the cores of a SmartNIC; the tables are on its host (as in Xenic).
     #[default]
     Weft,
-    /// In a process of the host beside an RDMA card, with messages only (FaSST; Kalia, Kaminsky and Andersen,
-    /// OSDI 2016). It is the same engine with FaSST's commit protocol.
+    /// Engines run in a process of the host beside an RDMA card, and use messages only (FaSST; Kalia,
+    /// Kaminsky and Andersen, OSDI 2016). It is the same engine with FaSST's commit protocol.
     Fasst,
-    /// The same, but keys that are only read use an RDMA READ at cached addresses, and logs of backups an
-    /// RDMA WRITE (DrTM+H; Wei and others, OSDI 2018).
+    /// Like [`Self::Fasst`], but keys that are only read are read with an RDMA READ at cached addresses, and
+    /// logs of backups are written with an RDMA WRITE (DrTM+H; Wei and others, OSDI 2018).
     #[serde(rename = "drtm-h")]
     DrtmH,
-    /// The same without cached addresses: lookups read bucket by bucket (Xenic section 5.1).
+    /// Like [`Self::DrtmH`], but without cached addresses: lookups read bucket by bucket (Xenic section 5.1).
     #[serde(rename = "drtm-h-nc")]
     DrtmHNoCache,
-    /// One-sided verbs only: locks use RDMA atomics, and commits an RDMA WRITE (DrTM+R as Xenic section 5.1
-    /// describes it).
+    /// Engines use one-sided verbs only: RDMA atomics for locks, and RDMA WRITEs for commits (DrTM+R as Xenic
+    /// section 5.1 describes it).
     #[serde(rename = "drtm-r")]
     DrtmR,
 }

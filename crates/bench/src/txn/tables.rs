@@ -1,4 +1,4 @@
-//! The tables of a server: their sizes, and their initial content.
+//! The tables of a server: their sizes and their initial content.
 
 use weft_txn::Placement;
 use weft_txn::host::HalfTables;
@@ -9,18 +9,18 @@ use weft_applications::Workload;
 
 /// Objects for each hundred slots (Xenic table 2).
 const OCCUPANCY_PERCENT: u64 = 90;
-/// The displacement limit D_m, of those in Xenic's table 2.
+/// The displacement limit D_m; it is one of those in Xenic's table 2.
 const DISPLACEMENT: u32 = 16;
-/// Homes of a segment.
+/// Home slots of a segment.
 const SEGMENT: u32 = 4;
 /// Records of an overflow page.
 const PAGE: u32 = 2;
-/// Objects of a bucket of DrTM+H, the middle one of those in Xenic's table 2.
+/// Objects of a bucket of DrTM+H: the middle size of Xenic's table 2.
 const BUCKET: u32 = 8;
-/// Slots, and the values that they hold: what [`weft_txn::store::Shape`] says.
+/// Bytes of a slot, and bytes of the largest value that fits, as [`weft_txn::store::Shape`] defines it.
 const SLOTS: [(usize, usize); 6] = [(32, 8), (64, 40), (128, 102), (192, 164), (256, 226), (320, 256)];
-/// Entries of the card's index per hundred objects of its own shard. The 16 GB of Xenic's card hold all of
-/// them, and the index is full when a measurement begins.
+/// Entries of the card's index, per hundred objects of the card's own shard. The 16 GB of Xenic's card have
+/// room for all of them, and the index is full when a measurement begins.
 const CACHED_PERCENT: u64 = 120;
 
 /// Numbers of objects in a server's tables.
@@ -35,12 +35,12 @@ pub(super) struct Contents {
     longest: usize,
     /// Number of objects and longest value of each table of one shard ([`weft_txn::Key::table`]).
     tables: [(u64, usize); LINKED_TABLES],
-    /// Number of objects of all shards for which room is added.
+    /// Number of objects, of all shards, that may be inserted and for which there is room.
     inserted: u64,
 }
 
 impl Contents {
-    /// Counts the maximum number of initial objects of a server.
+    /// Counts the initial objects of the server that has the most.
     pub(super) fn count(workload: &dyn Workload, nodes: usize, replicas: usize) -> Self {
         let mut most = Self::default();
         let shards: Vec<Self> = (0..nodes)
@@ -79,7 +79,7 @@ impl Contents {
         self.by_slot[place] += 1;
     }
 
-    /// The same with room for `inserted` more objects of the same sizes.
+    /// The same contents, with room for `inserted` more objects of the same sizes.
     pub(super) fn with_room(mut self, inserted: u64) -> Self {
         let all = self.objects.max(1);
         for count in &mut self.by_slot {
@@ -90,7 +90,7 @@ impl Contents {
         self
     }
 
-    /// The table shape with the least memory: slots for short values, blocks for longer ones.
+    /// The shape of a table with the least memory: slots for short values, blocks for longer ones.
     fn shape(&self) -> Shape {
         let bytes = |shape: &Shape| Layout::new(*shape).expect("the shape is in range").bytes();
         let shapes = (0..SLOTS.len()).map(|place| self.shape_with(place));
@@ -113,9 +113,9 @@ impl Contents {
         }
     }
 
-    /// The tables of one shard in memory that one-sided verbs access: buckets of the size B that Xenic
-    /// compares with, with the occupancy of Xenic's own table. Inserted objects may go into any table, so
-    /// each has linked buckets for all of them, which take no memory before they are used.
+    /// The tables of one shard in memory that one-sided verbs access. They have buckets of the size B with
+    /// which Xenic compares, and the occupancy of Xenic's own table. Inserted objects may go into any table,
+    /// so each table has linked buckets for all of them; these take no memory before they are used.
     pub(super) fn linked(&self, replicas: usize) -> LinkedShape {
         let inserted = self.inserted.div_ceil(replicas as u64);
         let tables = self.tables.map(|(objects, longest)| {
@@ -132,7 +132,7 @@ impl Contents {
         LinkedShape { tables, bucket_slots: BUCKET }
     }
 
-    /// Tables for an engine on a card, and the state of its host's program.
+    /// Tables for an engine on a card, and the state of the program on its host.
     pub(super) fn on_card(&self, parameters: &Parameters) -> (Placement, HalfTables) {
         let shape = self.shape();
         let table_address = (parameters.log_address + parameters.log_bytes as u64).next_multiple_of(64);

@@ -8,16 +8,16 @@ use weft_harness::table::{Table, three_digits, with_prefix};
 use super::measure::{HOST_THREADS, TxnBench};
 use super::system::System;
 
-/// The share of the peak that must be reached.
+/// The share of the highest throughput that must be reached.
 const KEPT: f64 = 0.95;
 /// Performance of a core of the card relative to a thread of the host: the ratio of their Coremark scores
 /// (Xenic section 5.6).
 const CORE_OF_A_THREAD: f64 = 0.31;
 
-/// Systems of the table.
+/// The systems of the table.
 pub const SYSTEMS: [System; 3] = [System::Weft, System::DrtmH, System::Fasst];
 
-/// One workload on one system.
+/// Results of one workload on one system.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ThreadsRow {
     /// The workload.
@@ -26,26 +26,27 @@ pub struct ThreadsRow {
     pub scale: String,
     /// The system.
     pub system: System,
-    /// The highest throughput of all loads with all threads.
+    /// The highest throughput of all loads, with all threads and cores.
     pub peak_throughput_per_server: f64,
-    /// Host threads that reach 95 % of it, with all cores of the card.
+    /// Minimum number of host threads that reach 95 % of it, with all cores of the card.
     pub host_threads: u32,
-    /// Cores of the card that reach 95 %, with all host threads; null if engines run on the host.
+    /// Minimum number of cores of the card that reach 95 % of it, with all host threads; null if engines run
+    /// on the host.
     pub nic_cores: Option<u32>,
-    /// The highest throughput with the minimum of both.
+    /// The highest throughput with both of these numbers.
     pub throughput_with_both: f64,
-    /// Host threads plus cores of the card, converted into host threads.
+    /// Host threads plus cores of the card; cores are converted into host threads.
     pub normalised: f64,
-    /// The same in table 3.
+    /// The same number in table 3.
     pub published: Option<f64>,
     /// Violations of any of the runs.
     pub wrong: Vec<String>,
 }
 
-/// The table.
+/// Results of the whole table.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ThreadsResult {
-    /// `txn-threads`.
+    /// Kind of the result: `txn-threads`.
     pub result: &'static str,
     /// `sim`: all times are virtual.
     pub world: &'static str,
@@ -53,13 +54,13 @@ pub struct ThreadsResult {
     pub nodes: usize,
     /// Replicas of each shard.
     pub replication: usize,
-    /// Rows, one workload after the other.
+    /// Rows, ordered by workload.
     pub rows: Vec<ThreadsRow>,
     /// `holds`, `violation`, or `not checked` for strict serializability.
     pub checked: &'static str,
     /// Wall-clock time of the measurement, in seconds.
     pub wall_s: f64,
-    /// The command that repeats it.
+    /// The command that repeats the measurement.
     pub replay: String,
 }
 
@@ -68,11 +69,12 @@ pub struct ThreadsResult {
 pub struct ThreadsBench {
     /// The workloads.
     pub workloads: Vec<WorkloadChoice>,
-    /// All other parameters; its workload, system, threads and disabled features are ignored.
+    /// All other parameters. The workload, the system, the threads and the disabled features in it are
+    /// ignored.
     pub each: TxnBench,
 }
 
-/// Table 3.
+/// The number of threads in the paper's table 3.
 fn published(workload: &str, system: System) -> Option<f64> {
     let row = match workload {
         name if name == WorkloadName::TpccNewOrder.name() => [21.7, 24.0, 32.0],
@@ -83,7 +85,7 @@ fn published(workload: &str, system: System) -> Option<f64> {
     SYSTEMS.iter().position(|known| *known == system).map(|place| row[place])
 }
 
-/// The smallest number from 1 to `most` that is enough. Every number above it must be enough too.
+/// The smallest number from 1 to `most` that is enough, if `most` is. Every larger number must be enough too.
 fn fewest(most: u32, mut is_enough: impl FnMut(u32) -> bool) -> u32 {
     let (mut too_few, mut enough) = (0, most);
     while enough - too_few > 1 {
@@ -141,7 +143,7 @@ impl<P: FnMut(u64)> Runs<'_, P> {
 }
 
 impl ThreadsBench {
-    /// Measures; `progress` gets the number of finished transactions.
+    /// Runs the measurement. `progress` is called with the number of finished transactions.
     pub fn run(&self, replay: String, mut progress: impl FnMut(u64)) -> ThreadsResult {
         let begin = std::time::Instant::now();
         let mut ended = 0;

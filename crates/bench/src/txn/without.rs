@@ -5,27 +5,29 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
-/// A part of the design that a measurement may disable, to measure its effect (Xenic section 5.7).
+/// A feature of the design that a measurement can disable, to measure its effect (Xenic section 5.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Without {
-    /// Multi-hop: transactions with keys of one remote shard, or of this and one remote shard, run at the
-    /// remote primary.
+    /// Multi-hop: a transaction runs at a remote primary if its keys are in one remote shard, or in this and
+    /// one remote shard.
     MultiHop,
-    /// Procedures run on cards.
+    /// Cards run procedures.
     CardExecution,
-    /// Hosts execute transactions themselves that have only keys of their own shard.
+    /// Hosts execute transactions themselves if all keys are in their own shard.
     HostExecution,
-    /// One request reads and locks a key. Multi-hop requires it.
+    /// One request both reads and locks a key. Multi-hop requires this feature.
     CombinedRequests,
-    /// Replicas get the difference to the old value if that is shorter.
+    /// Replicas receive only the difference to the old value, if the difference is shorter than the new
+    /// value.
     LogDifferences,
-    /// A coordinator checks the locks of its own keys first, and reads the keys that it only reads last.
+    /// A coordinator first checks the locks of the keys in its own shard, and reads the keys that it only
+    /// reads last.
     OwnKeysOrder,
-    /// Several messages share a frame, and a packet between card and host.
+    /// Several messages are sent in one network frame, and in one packet between card and host.
     Aggregation,
     /// Copies between card and host are submitted in vectors.
     DmaVectors,
-    /// A core continues with other work during a copy. Without this, vectors have one copy.
+    /// A core continues with other work during a copy. If this is disabled, each vector has one copy.
     AsynchronousDma,
 }
 

@@ -1,4 +1,4 @@
-//! The record of a run: answers to hosts, records of engines, and the final state of nodes.
+//! The record of a run: the answers to hosts, the records of engines, and the final state of the nodes.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,10 +13,10 @@ use weft_txn::{Key, LOADED, Outcome, Recorded, Request, TransactionId, Version};
 
 use super::super::checker::{access, name};
 
-/// All hosts write into the same record.
+/// The record, which all hosts share.
 pub(super) type Shared = Rc<RefCell<RunRecord>>;
 
-/// Outcome of an attempt that its host has received.
+/// Outcome of an attempt, which its host has received.
 #[derive(Clone, Copy, Debug)]
 struct Ending {
     began: Instant,
@@ -42,7 +42,7 @@ pub(super) struct RunRecord {
     pub(super) stopped: bool,
     /// Violations.
     pub(super) wrong: Vec<String>,
-    /// Whether a shard may be lost.
+    /// Whether a shard may be lost in this run.
     pub(super) may_lose: bool,
     told: BTreeMap<TransactionId, Ending>,
     records: BTreeMap<TransactionId, Recorded>,
@@ -65,7 +65,7 @@ impl RunRecord {
         }
     }
 
-    /// The card has reported the end of an attempt. `began` is the time of the host's request.
+    /// Records that the card has reported the end of an attempt. `began` is the time of the host's request.
     pub(super) fn told(&mut self, id: TransactionId, status: Status, began: Instant, now: Instant) {
         let fate = match status {
             Status::Ok => Fate::Committed { ended_ps: now.as_ps() },
@@ -76,7 +76,7 @@ impl RunRecord {
         }
     }
 
-    /// A call has ended.
+    /// Records that a call has ended.
     pub(super) fn finished(&mut self, node: usize, request: &Request, finished: &Finished) {
         let books = &mut self.nodes[node];
         match &finished.outcome {
@@ -95,7 +95,7 @@ impl RunRecord {
         }
     }
 
-    /// A call was outstanding when its node crashed.
+    /// Records that a call was outstanding when its node crashed.
     pub(super) fn unanswered(&mut self, node: usize, request: &Request) {
         self.nodes[node].unanswered += 1;
         self.audit.unknown(request);
@@ -142,7 +142,7 @@ impl RunRecord {
         }
         for (id, record) in &self.records {
             let told = self.told.get(id).copied();
-            // The start of a transaction without an answer is unknown.
+            // If a transaction has no answer, its start is unknown.
             let Ending { began, fate } = told.unwrap_or(Ending { began: Instant::ZERO, fate: Fate::Unknown });
             let reads: Vec<Access> = record.reads.iter().map(access).collect();
             let writes: Vec<Access> = record.writes.iter().map(access).collect();

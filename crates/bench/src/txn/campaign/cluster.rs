@@ -36,7 +36,8 @@ const WINDOW: usize = 64;
 const LOG_BYTES: usize = 1 << 14;
 /// Size in bytes of a log that is often full.
 const TIGHT_LOG_BYTES: usize = 1 << 13;
-/// A coordinator that finds such a log full repeats its request, and times out before hosts make room.
+/// Interval at which a coordinator that finds such a log full repeats its request. The coordinator times out
+/// before hosts make room in the log.
 const TIGHT_LOG_REPEAT: Duration = Duration::from_us(10);
 const TIGHT_LOG_TICK: Duration = Duration::from_us(2);
 /// Number of threads of each host's program.
@@ -49,7 +50,7 @@ const IDLE_INTERVAL: Duration = Duration::from_us(200);
 /// milliseconds.
 pub(super) const LEASE: Duration = Duration::from_us(500);
 
-/// Parts of a cluster.
+/// Parameters of a cluster.
 #[derive(Clone, Debug)]
 pub(super) struct ClusterParameters {
     pub(super) nodes: usize,
@@ -66,7 +67,7 @@ pub(super) struct ClusterParameters {
     pub(super) tight_logs: bool,
     /// Whether a transaction may run at another node's primary (multi-hop).
     pub(super) multi_hop: bool,
-    /// Transactions that hosts execute themselves (Xenic section 4.2.4).
+    /// Which transactions hosts execute themselves (Xenic section 4.2.4).
     pub(super) local: Local,
     pub(super) seed: u64,
     pub(super) plan: FaultPlan,
@@ -98,13 +99,13 @@ impl Node {
         self.host().half(SLOT).half()
     }
 
-    /// Takes the records of the engine.
+    /// Moves the records of the engine to the record of the run.
     fn take_records(&mut self, books: &Shared) {
         let engine = self.machine.parts_mut().0.card_mut().engine_mut(SLOT);
         books.borrow_mut().record(engine.take_records());
     }
 
-    /// Content of the host's table.
+    /// Calls `each` with every object of the host's table.
     pub(super) fn for_each_object(&self, each: impl FnMut(Key, Version, &[u8])) {
         self.half().for_each(self.machine.nic().card().image(Target::Host), each);
     }
@@ -135,13 +136,13 @@ pub(super) struct Cluster {
     pub(super) books: Shared,
     /// Number of crashes at steps of the protocol, by step.
     pub(super) step_crashes: BTreeMap<&'static str, u64>,
-    /// Future crashes at steps, the next one last.
+    /// Crashes at steps that are still to come, in reverse order of time.
     to_come: Vec<StepCrash>,
     /// The crash whose trigger is counting messages.
     watching: Option<StepCrash>,
-    /// The crash whose message has arrived: time, node, and crash.
+    /// The crash whose message has arrived: time of the crash, node, and crash.
     imminent: Option<(Instant, usize, StepCrash)>,
-    /// Nodes to restart, with times.
+    /// Crashed nodes that will be restarted, with the times.
     coming_back: Vec<(Instant, usize)>,
 }
 
@@ -230,7 +231,8 @@ impl Cluster {
                 *self.step_crashes.entry(crash.step.name).or_insert(0) += 1;
                 self.coming_back.push((now + crash.down, node));
             } else {
-                // A crash is not allowed now, because too many nodes are down.
+                // This crash is not allowed now, because too many nodes are down. Watch for its message
+                // again.
                 self.watch(crash);
             }
         }
@@ -258,7 +260,7 @@ impl Cluster {
         self.coming_back.iter().map(|(at, _)| *at).fold(self.machines.world.now(), Instant::max)
     }
 
-    /// Crashes a node, if not too many are down.
+    /// Crashes a node, unless too many nodes are down. Returns whether it crashed.
     fn crash(&mut self, node: usize) -> bool {
         let id = MachineId::new(node);
         let Nodes { world, director } = &mut self.machines;
@@ -266,7 +268,7 @@ impl Cluster {
         director.may_crash(world.machines(), id) && self.crash_anyway(node)
     }
 
-    /// Crashes a node, however many are down.
+    /// Crashes a node, even if too many nodes are down. Returns whether it crashed.
     pub(super) fn crash_anyway(&mut self, node: usize) -> bool {
         let id = MachineId::new(node);
         let Nodes { world, director } = &mut self.machines;
@@ -283,7 +285,7 @@ impl Cluster {
         }
     }
 
-    /// A node that runs.
+    /// A node, if it runs.
     pub(super) fn node(&self, node: usize) -> Option<&Node> {
         self.machines.node(node)
     }
@@ -301,7 +303,7 @@ impl Cluster {
         view.full.contains(node_id(node)) && running.engine().status() == full && leased
     }
 
-    /// Takes the records of all engines.
+    /// Moves the records of all engines to the record of the run.
     pub(super) fn take_records(&mut self) {
         for node in 0..self.machines.nodes() {
             let books = Rc::clone(&self.books);
@@ -329,7 +331,7 @@ impl Cluster {
     }
 }
 
-/// Builds nodes, and tells which may crash.
+/// Builds nodes, and decides which nodes may crash.
 pub(super) struct NodeBuilder {
     parameters: ClusterParameters,
     workload: Box<dyn Workload>,
@@ -349,7 +351,7 @@ impl NodeBuilder {
         if parameters.tight_logs {
             engine.log_bytes = TIGHT_LOG_BYTES;
             (engine.repeat, engine.tick) = (TIGHT_LOG_REPEAT, TIGHT_LOG_TICK);
-            // Records with whole rows fill the log sooner.
+            // Without differences, whole values are logged, which fills the log sooner.
             engine.variant.log_differences = false;
         }
         engine.record = true;
@@ -376,7 +378,7 @@ impl NodeBuilder {
         }
     }
 
-    /// A node whose process starts for the time number `life`, from 0. At the first start it has its initial
+    /// A node whose process has been started `life` times before. At the first start the node has its initial
     /// objects.
     fn node(&self, node: usize, life: u32) -> Node {
         let Self { parameters, workload, engine: sizes, placement, tables, .. } = self;
@@ -431,8 +433,8 @@ impl NodeBuilder {
         Node { index: node, machine, watch: Rc::clone(&self.watch) }
     }
 
-    /// Whether a node has all shards that it replicates: it is full, also in the newest view, which it may
-    /// not have received yet, and has a lease.
+    /// Whether a node has all shards that it replicates: it has a lease and is full, also in the newest view,
+    /// which it may not have received yet.
     fn is_whole(&self, index: usize, node: &Node, view: &View) -> bool {
         let leased =
             clock(self.parameters.seed, index, DRIFT_PPM).local(self.now) < node.host().lease_until();
@@ -448,7 +450,8 @@ impl Builder for NodeBuilder {
         self.node(node, life)
     }
 
-    /// At most f nodes may be down at a time. A restarted node counts as down until it has all its shards.
+    /// At most f nodes may be down at a time. A restarted node counts as down until it has all its shards
+    /// again.
     fn may_crash(&mut self, machines: &Machines<MachineOf<Self>>, victim: usize, view: &View) -> bool {
         let whole =
             running(machines).filter(|(index, node)| *index != victim && self.is_whole(*index, node, view));

@@ -1,4 +1,5 @@
-//! The host half of a node in a campaign: the shipped one of the transactions, with clients on the same host.
+//! The host half of a node in a campaign: the shipped host half of the transactions, with clients on the same
+//! host.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +19,11 @@ use super::super::host::charge;
 use super::books::Shared;
 use super::steps::SharedTrigger;
 
-/// One client: it has one transaction under way at a time.
+/// One client, with one outstanding transaction at a time.
 struct ClosedLoopClient {
     client: Box<dyn Client>,
     call: Call,
-    /// The ticket of the call, while it is under way.
+    /// The ticket of the call, while it is outstanding.
     ticket: Option<u64>,
 }
 
@@ -99,12 +100,12 @@ impl ClientHalf {
         }
     }
 
-    /// The executions and tables.
+    /// The shipped half, which has the executions and the tables.
     pub(super) const fn half(&self) -> &Half {
         self.transactions.half()
     }
 
-    /// The node has crashed, so the outcomes of outstanding calls stay unknown.
+    /// Notes that the node has crashed, so the outcomes of outstanding calls stay unknown.
     pub(super) fn die(&mut self) {
         let mut books = self.books.borrow_mut();
         for lane in std::mem::take(&mut self.tickets).into_values() {
@@ -117,7 +118,7 @@ impl ClientHalf {
         self.status.state != EngineState::Starting && !self.books.borrow().stopped
     }
 
-    /// A client pauses before its next call.
+    /// Makes a client pause before its next call.
     fn wait(&mut self, now: Instant, lane: usize) {
         let pause = Duration::from_ps(1 + self.random.below(self.pause.as_ps()));
         self.waiting.insert((now + pause, lane), ());
@@ -193,7 +194,7 @@ impl HostHalf for ClientHalf {
         charge(&mut self.labour, &self.transactions.half_mut().take_work(), true);
     }
 
-    /// The host restarts together with its engine, with empty memory.
+    /// Restarts the host together with its engine, with empty memory.
     fn start_over(&mut self, now: Instant, incarnation: Incarnation, io: &mut HostIo<'_>) {
         self.die();
         self.books.borrow_mut().nodes[self.node].lives += 1;

@@ -1,5 +1,5 @@
-//! Fault campaigns: for each seed a cluster with random faults and crashes at steps of the protocol, which is
-//! checked.
+//! Fault campaigns of transactions: for each seed a cluster with random faults and with crashes at steps of
+//! the protocol, which is checked.
 
 mod books;
 mod cluster;
@@ -27,7 +27,7 @@ use self::steps::StepCrash;
 
 /// The machine of the membership service.
 const SERVICE: [&str; 1] = ["membership0"];
-/// Time of the first fault: the cluster has been running for a while.
+/// Time of the first fault; the cluster has been running for some time by then.
 const FAULTS_FROM: Duration = Duration::from_ms(1);
 /// Time at which all faults are over.
 const FAULTS_UNTIL: Duration = Duration::from_ms(6);
@@ -52,16 +52,16 @@ const TPCC_CUSTOMERS: u32 = 10;
 const TPCC_INSERTS: u64 = 20_000;
 /// Clients of each node, and their maximum pause between two calls.
 const LANES_MAX: u64 = 6;
-/// The same for runs with full logs, with so many clients that some find no room.
+/// Clients of each node in runs with full logs: so many that some find no room in the log.
 const LANES_FULL_LOGS: usize = 12;
 const PAUSE_FULL_LOGS: Duration = Duration::from_us(1);
 const PAUSE_MAX_NS: u64 = 60_000;
 
-/// Runs of the campaign.
+/// Parameters of the runs.
 #[derive(Clone, Debug)]
 pub struct Campaign {
-    /// The workload; `None`: it alternates between Smallbank and Retwis with the seed, or is new-order in
-    /// runs with full logs.
+    /// The workload; `None`: Smallbank and Retwis alternate with the seed, but runs with full logs have
+    /// new-order.
     pub workload: Option<WorkloadName>,
     /// Nodes of each cluster, 2 to 16.
     pub nodes: usize,
@@ -69,7 +69,7 @@ pub struct Campaign {
     pub replication: usize,
     /// One run per seed.
     pub seeds: std::ops::RangeInclusive<u64>,
-    /// Kinds of faults.
+    /// Kinds of injected faults.
     pub kinds: FaultKinds,
     /// Whether every replica of one shard crashes after all faults.
     pub lose_shard: bool,
@@ -98,13 +98,13 @@ pub struct CampaignResult {
     pub workloads: BTreeMap<&'static str, u64>,
     /// Transactions that committed, over all runs.
     pub committed: u64,
-    /// Calls that their procedure refused.
+    /// Calls that their procedure aborted.
     pub aborted: u64,
     /// Calls without an answer because their node failed.
     pub unanswered: u64,
     /// Attempts with an unknown outcome that took effect.
     pub unknown_but_seen: u64,
-    /// Calls that were answered that a shard is lost.
+    /// Calls that were answered with the message that a shard is lost.
     pub unavailable: u64,
     /// Views published.
     pub views: u64,
@@ -113,9 +113,9 @@ pub struct CampaignResult {
     pub partial_partitions_checked: u64,
     /// Restarts of nodes.
     pub restarts: u64,
-    /// Crashes at a step of the protocol, by the message that came before.
+    /// Crashes at a step of the protocol, by the kind of the message before the crash.
     pub step_crashes: BTreeMap<&'static str, u64>,
-    /// Faults injected, by kind; crashes at steps are among the crashes.
+    /// Faults injected, by kind. Crashes include those at steps.
     pub faults: BTreeMap<String, u64>,
     /// The longest time of all runs from the last fault until the clients of every node had committed again.
     pub live_within_ns: u64,
@@ -129,15 +129,15 @@ pub struct CampaignResult {
 }
 
 impl Campaign {
-    /// Workload of a seed's clients.
+    /// The workload of a seed.
     fn workload_of(&self, seed: u64) -> WorkloadName {
-        // New-order has long records, which fill logs.
+        // New-order has long records, which fill the logs.
         let usual = [WorkloadName::Retwis, WorkloadName::Smallbank][(seed % 2) as usize];
         let full_logs = self.steps_of(seed).iter().any(|crash| crash.step.wants_full_logs());
         self.workload.unwrap_or(if full_logs { WorkloadName::TpccNewOrder } else { usual })
     }
 
-    /// The crashes of a seed at steps of the protocol.
+    /// The crashes at steps of the protocol in a seed's run.
     fn steps_of(&self, seed: u64) -> Vec<StepCrash> {
         if !self.kinds.contains(FaultKind::Crash) {
             return Vec::new();
@@ -161,7 +161,8 @@ impl Campaign {
         }
     }
 
-    /// Runs it; `progress` gets the number of finished seeds. `replay` names the command that repeats one seed.
+    /// Runs the campaign. `progress` is called with the number of finished seeds; `replay` returns the command that
+    /// repeats the run of a seed.
     pub fn run(&self, replay: impl Fn(u64) -> String, mut progress: impl FnMut(u64)) -> CampaignResult {
         let mut result = CampaignResult {
             world: "sim",
@@ -188,7 +189,7 @@ impl Campaign {
 struct Run {
     parameters: ClusterParameters,
     steps: Vec<StepCrash>,
-    /// The shard that is lost at the end.
+    /// The shard that is lost at the end, if any.
     loses: Option<usize>,
 }
 
@@ -212,7 +213,7 @@ impl Run {
                 inserts,
                 lanes: if tight_logs { LANES_FULL_LOGS } else { lanes },
                 pause: if tight_logs { PAUSE_FULL_LOGS } else { pause },
-                // Enough entries for all objects, or so few that some are evicted.
+                // Either enough entries for all objects, or so few that some are evicted.
                 index_entries: [512, 64][random.below(2) as usize],
                 tight_logs,
                 multi_hop: random.below(2) > 0,
@@ -231,7 +232,7 @@ impl Run {
         }
     }
 
-    /// Makes the run, adds its counts to the result, and returns the violations.
+    /// Runs the cluster, adds its counts to the result, and returns the violations.
     fn make(self, workload: Box<dyn Workload>, result: &mut CampaignResult) -> Judgement {
         let mut wrong = Vec::new();
         let cluster = Cluster::new(&self.parameters, workload, self.steps.clone());
@@ -283,7 +284,7 @@ impl Run {
         Judgement::of(&cluster.machines.world, wrong)
     }
 
-    /// Checks that after the last fault every node except `out` serves, and that its clients commit.
+    /// Checks that after the last fault every node except those in `out` serves, and that its clients commit.
     fn live_within(
         &self,
         cluster: &mut Cluster,
@@ -294,8 +295,8 @@ impl Run {
             cluster.books.borrow().nodes.iter().map(|node| node.committed).collect()
         };
         let before = committed(cluster);
-        // A transaction that is outstanding now may have begun before the last fault, so twice as many must
-        // commit.
+        // A transaction that is outstanding now may have begun before the last fault. So each client must
+        // commit two on average.
         let more = 2 * self.parameters.lanes as u64;
         let live = |cluster: &Cluster, node: usize| {
             cluster.serves(node) && committed(cluster)[node] >= before[node] + more
@@ -320,8 +321,8 @@ impl Run {
         }
     }
 
-    /// Crashes all replicas of a shard, which restart with empty memory. Calls for the shard must be answered
-    /// that it is lost, and calls for other shards must continue.
+    /// Crashes all replicas of a shard; they restart with empty memory. Calls for this shard must be answered
+    /// with the message that it is lost, and calls for other shards must continue.
     fn lose(&self, cluster: &mut Cluster, shard: usize) -> Vec<String> {
         let Self { parameters: ClusterParameters { nodes, replication, .. }, .. } = self;
         let out: Vec<usize> = (0..*replication).map(|step| (shard + step) % nodes).collect();
@@ -337,7 +338,7 @@ impl Run {
         out.iter().for_each(|node| cluster.restart(*node));
         let now = cluster.now();
         let mut wrong: Vec<String> = self.live_within(cluster, now, &out).err().into_iter().collect();
-        // The clients of every node call for the shard after some time.
+        // After some time, the clients of every node have made a call for the shard.
         let until = now + LIVE_WITHIN;
         let is_told = |cluster: &Cluster, node: usize| told(cluster)[node] > before[node];
         while cluster.now() < until && !(0..*nodes).all(|node| is_told(cluster, node)) {
@@ -355,7 +356,7 @@ impl Run {
         wrong
     }
 
-    /// Checks that all transactions end after the last call, and that no lock is left.
+    /// Checks that all transactions end after the last call, and that no lock remains.
     fn quiet_within(&self, cluster: &mut Cluster) -> Option<String> {
         cluster.books.borrow_mut().stopped = true;
         let until = cluster.now() + QUIET_WITHIN;
@@ -372,7 +373,7 @@ impl Run {
         Some(format!("{QUIET_WITHIN} after the last call something is under way: {}", cluster.describe()))
     }
 
-    /// Content of full nodes, by shard.
+    /// The objects of full nodes, by shard.
     fn held(&self, cluster: &Cluster) -> Vec<Vec<(usize, books::Held)>> {
         let ClusterParameters { nodes, replication, .. } = self.parameters;
         let mut held: Vec<Vec<(usize, books::Held)>> = vec![Vec::new(); nodes];

@@ -1,4 +1,4 @@
-//! Crashes at a step of the protocol: at the N-th message of a kind, at the node that receives it.
+//! Crashes at a step of the protocol: a node crashes when it has received the N-th message of a kind.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,10 +16,10 @@ pub(super) const SLOT: u8 = 0;
 /// Maximum delay of a crash after the message: enough for the node to handle it and to send the next
 /// messages.
 const DELAY_MAX_NS: u64 = 4_000;
-/// Maximum number of messages of the kind before the one that triggers the crash.
+/// Maximum number of messages of the kind that precede the one that triggers the crash.
 const COUNT_MAX: u64 = 60;
 
-/// A kind of message that may trigger a crash.
+/// A kind of message that can trigger a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct StepKind {
     kind: u8,
@@ -54,7 +54,8 @@ pub(super) const STEPS: [StepKind; 23] = [
 ];
 
 impl StepKind {
-    /// Whether such messages occur only a few times in a view change.
+    /// Whether such messages are rare: they occur only a few times in a view change, or only if logs are
+    /// full.
     fn is_rare(self) -> bool {
         self.wants_full_logs()
             || ["report", "settled", "serves", "copy", "copied", "read", "keep", "whole"].contains(&self.name)
@@ -72,7 +73,7 @@ pub(super) struct StepCrash {
     pub(super) step: StepKind,
     /// Time from which messages of the kind are counted.
     pub(super) from: Instant,
-    /// Number of the message that triggers the crash.
+    /// Which message of the kind triggers the crash, counted from there.
     pub(super) count: u64,
     /// Delay of the crash after the message.
     pub(super) delay: Duration,
@@ -81,7 +82,7 @@ pub(super) struct StepCrash {
 }
 
 impl StepCrash {
-    /// The one to three crashes of a seed, in order of time. Their kinds alternate over the seeds.
+    /// The crashes of a seed, one to three in order of time. Their kinds alternate with the seed.
     pub(super) fn of_seed(seed: u64, from: Instant, until: Instant) -> Vec<Self> {
         let mut random = Stream::new(seed, "steps", 0);
         let total = (until - from).as_ns();
@@ -105,14 +106,14 @@ impl StepCrash {
     }
 }
 
-/// Counts messages until the one that triggers a crash.
+/// Counts messages up to the one that triggers a crash.
 #[derive(Debug, Default)]
 pub(super) struct CrashTrigger {
     armed: Option<(u8, u64)>,
     fired: Option<usize>,
 }
 
-/// All machines share one trigger.
+/// The trigger, which all machines share.
 pub(super) type SharedTrigger = Rc<RefCell<CrashTrigger>>;
 
 impl CrashTrigger {
@@ -125,12 +126,12 @@ impl CrashTrigger {
         *self = Self::default();
     }
 
-    /// The node that has received the triggering message.
+    /// Returns the node that has received the triggering message, once.
     pub(super) fn take_fired(&mut self) -> Option<usize> {
         self.fired.take()
     }
 
-    /// A node has received a message of this kind.
+    /// Notes that a node has received a message of this kind.
     pub(super) fn note(&mut self, node: usize, kind: u8) {
         if let Some((wanted, left)) = &mut self.armed
             && *wanted == kind
@@ -142,7 +143,7 @@ impl CrashTrigger {
         }
     }
 
-    /// A node has received a frame.
+    /// Notes that a node has received a frame.
     pub(super) fn frame(&mut self, node: usize, bytes: &[u8]) {
         if self.armed.is_none_or(|(kind, _)| kind > Kind::Withdrawn as u8) {
             return;

@@ -61,7 +61,7 @@ fn more_clients_do_more_until_something_is_busy() {
     assert_eq!(all.peak_throughput_per_server, busy.throughput_per_server);
     assert_eq!(all.median_latency_low_load_ns, idle.latency.p50_ns);
     assert_eq!(busy.drops, 0);
-    // Two replicas of 1.25 shards are logged, and no lookup reads the hosts' tables.
+    // Each transaction logs 1.25 shards at two replicas, and no lookup reads the hosts' tables.
     assert!(busy.dma_per_transaction < 3.0, "{busy:?}");
 }
 
@@ -76,9 +76,10 @@ fn each_part_that_is_left_out_costs_something() {
         let less = measured(&TxnBench { without: without.to_vec(), ..smallbank.clone() });
         (less.median_latency_low_load_ns, less.peak_throughput_per_server)
     };
-    // One after the other, as some only matter where others are missing. Hosts have nothing to execute here:
-    // Smallbank's procedures run on cards; its values are short, and it has no own keys that are only read.
-    // So these features have no effect.
+    // The features are disabled one after the other, each in addition to the previous ones, because some
+    // features have an effect only if others are missing. Hosts have nothing to execute here: Smallbank's
+    // procedures run on cards, its values are short, and it has no keys of its own shard that are only read.
+    // So the three features in `elsewhere` have no effect.
     let elsewhere = [Without::HostExecution, Without::LogDifferences, Without::OwnKeysOrder];
     let of_cards: Vec<_> = Without::ALL.into_iter().filter(|part| !elsewhere.contains(part)).collect();
     let mut before = of(&[]);
@@ -90,8 +91,8 @@ fn each_part_that_is_left_out_costs_something() {
     }
 }
 
-/// Ten of its rows are long and change only a little. Most of its own keys are only read, and need no
-/// VALIDATE if they are read last.
+/// Ten of new-order's rows are long and change only a little. Most of the keys of its own shard are only
+/// read; if these are read last, they need no VALIDATE.
 #[test]
 fn new_orders_gain_by_differences_and_by_the_order_of_own_keys() {
     let of = |without: &[Without]| {
@@ -131,7 +132,7 @@ fn loads_share_the_transactions() {
     assert_eq!(shares(2, &[1, 1_024]), [1, 1]);
 }
 
-/// Every system retransmits, continues after a partition, and loses no transaction.
+/// Every system must retransmit, continue after a partition, and lose no transaction.
 #[test]
 fn links_that_fail_lose_no_transaction() {
     let plan = "[[fault]]\nkind = \"loss\"\nfrom_us = 20\nuntil_us = 400\nprobability = 0.02\n\

@@ -1,4 +1,4 @@
-//! The check of a run: records of nodes, and answers to clients.
+//! Checks a run with the records of the nodes and the answers to the clients.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use weft_txn::{Key, LOADED, Recorded, TransactionId, Version};
 use super::clients::{Attempt, ClientRecord};
 use crate::kv::real::RealBenchError;
 
-/// Findings.
+/// Findings of the check.
 pub(super) struct Checked {
     pub report: Report,
     /// Further violations.
@@ -36,7 +36,8 @@ impl Checked {
         let mut answered: HashMap<TransactionId, &Attempt> =
             told.attempts.iter().map(|attempt| (attempt.id, attempt)).collect();
         let mut history = History::default();
-        // If a primary has failed, a transaction may be executed and recorded at two primaries.
+        // If a primary has failed, a transaction may be executed and recorded at two primaries. It counts
+        // once.
         let recorded: HashMap<TransactionId, &Recorded> =
             records.iter().flat_map(|record| &record.attempts).map(|attempt| (attempt.id, attempt)).collect();
         for (id, attempt) in recorded {
@@ -45,7 +46,7 @@ impl Checked {
                     (called.as_ps(), Fate::Committed { ended_ps: answered.as_ps() })
                 }
                 Some(_) => (0, Fate::Aborted),
-                // The transaction aborted, or its client got no answer.
+                // The transaction has aborted, or its client got no answer.
                 None => (0, Fate::Unknown),
             };
             let (reads, writes) = (accesses(&attempt.reads), accesses(&attempt.writes));
@@ -109,7 +110,7 @@ mod tests {
         Instant::ZERO + Duration::from_us(us)
     }
 
-    /// A bank of one node; two deposits of 130 cents to one account, one after the other.
+    /// A run on one node of a bank: two deposits of 130 cents to one account, one after the other.
     fn run() -> (Vec<Record>, ClientRecord) {
         let bank = Smallbank::new(1, 2);
         let mut objects = Vec::new();

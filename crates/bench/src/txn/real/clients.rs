@@ -1,4 +1,4 @@
-//! The clients of a run: one port for all of them, each with one transaction under way.
+//! The clients of a run. They share one port, and each has one outstanding transaction.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,13 +32,13 @@ pub(super) struct Attempt {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Kind {
     pub committed: u64,
-    /// Refused by their procedure.
+    /// Number of transactions that their procedure refused.
     pub refused: u64,
-    /// Latencies of both.
+    /// Latencies of committed and refused transactions.
     pub latencies: Latencies,
 }
 
-/// Answers to clients.
+/// The record of all answers to clients.
 pub(super) struct ClientRecord {
     pub attempts: Vec<Attempt>,
     pub kinds: Vec<Kind>,
@@ -59,15 +59,15 @@ struct ClosedLoopClient {
     client: client::Client,
     workload: Box<dyn Client>,
     call: Call,
-    /// Time at which the transaction began. A call that conflicted is repeated.
+    /// Time at which the transaction began. After a conflict the call is repeated, so an attempt may begin later.
     began: Instant,
     called: Instant,
 }
 
-/// All clients, as an endpoint.
+/// All clients, as one endpoint.
 pub(super) struct Clients<'a> {
     lanes: Vec<ClosedLoopClient>,
-    /// Identity of the first client.
+    /// Identity of the first client; the other clients have the following numbers.
     identity: u64,
     nodes: Vec<SocketAddrV4>,
     clock: Clock,
@@ -92,7 +92,7 @@ impl<'a> Clients<'a> {
         ended: &'a AtomicU64,
         stop: &'a Stop,
     ) -> Self {
-        // The clock of the machine makes identities unique over runs.
+        // The machine's clock makes identities unique over all runs.
         let identity = clock.monotonic_ns(begin) << 16;
         let lanes = (0..bench.clients).map(|index| {
             let first = index as usize % bench.nodes;
@@ -137,7 +137,7 @@ impl<'a> Clients<'a> {
         }
     }
 
-    /// Calls until the end, from a port at this address.
+    /// Makes calls until the end of the run, from a port at this address.
     pub fn run(mut self, address: Ipv4Addr, spin: Duration) -> Result<ClientRecord, RealBenchError> {
         let mut ports = [UdpPort::bind(SocketAddrV4::new(address, 0), &PortOptions::default())?];
         let now = self.clock.now();
@@ -165,7 +165,7 @@ impl<'a> Clients<'a> {
         let outcome = match ended {
             Ended::NotBegun => {
                 told.not_begun += 1;
-                // The call is repeated, as after a conflict.
+                // The call is repeated, as it is after a conflict.
                 Outcome::Conflict
             }
             Ended::Outcome(id, outcome) => {
@@ -248,7 +248,7 @@ impl Endpoint for Clients<'_> {
 
     fn transmit(&mut self, _now: Instant, ports: &mut [UdpPort]) {
         for lane in &mut self.lanes {
-            // A new call may be due as soon as one was sent.
+            // When a call was sent, the next one may be due at once.
             self.bytes.clear();
             if let Some((node, kind)) = lane.client.poll_transmit(&mut self.bytes) {
                 let fits = self.egress.push(self.nodes[node], TRANSACTIONS_SLOT, kind, &self.bytes);

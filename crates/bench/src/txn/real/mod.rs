@@ -1,8 +1,8 @@
 //! Transactions across real processes on this machine: nodes, a membership service, and clients over UDP on loopback.
 //!
 //! Nodes and membership service run the current executable, as in [`crate::kv::real`]; the clients are a
-//! thread of this process. Every node records reads and writes ([`weft_net::transactions::read_record`]),
-//! every client its answers and their times. The whole history is checked at the end.
+//! thread of this process. Every node records reads and writes ([`weft_net::transactions::read_record`]);
+//! every client records its answers and their times. The whole history is checked at the end.
 
 mod check;
 mod clients;
@@ -25,7 +25,8 @@ use crate::kv::real::cluster::{Addresses, Cluster, ClusterSettings, CoreTurns, r
 
 /// Length of a lease: long enough that nodes keep theirs on a busy machine.
 const LEASE: Duration = Duration::from_ms(500);
-/// Time after the last answer until all other messages have arrived. Decisions are sent with later messages.
+/// Time after the last answer until all other messages have arrived. Nodes send decisions together with later
+/// messages.
 const SETTLE: std::time::Duration = std::time::Duration::from_millis(400);
 /// Interval at which the parent checks its processes.
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(5);
@@ -41,13 +42,13 @@ pub struct NetTxnBench {
     pub nodes: usize,
     /// Replicas of each shard.
     pub replicas: usize,
-    /// Clients, each with one transaction under way, spread over the nodes.
+    /// Number of clients, each with one outstanding transaction. They are spread over the nodes.
     pub clients: u32,
-    /// Duration of the calls of the clients.
+    /// Time for which the clients make calls.
     pub length: Duration,
-    /// Transactions that end in this time are not measured.
+    /// Length of the warm-up. Transactions that end in it are not measured.
     pub warm_up: Duration,
-    /// A node that is killed after a third of the time (SIGKILL), and restarted after half of it.
+    /// A node that is killed (SIGKILL) after a third of the time, and restarted after half of the time.
     pub kill: Option<usize>,
     /// Time for which a process polls before it sleeps.
     pub spin: Duration,
@@ -56,7 +57,8 @@ pub struct NetTxnBench {
 }
 
 impl NetTxnBench {
-    /// Measures; `progress` gets the number of transactions that have ended. A request to `stop` ends it.
+    /// Runs the measurement. `progress` is called with the number of ended transactions. A request to `stop`
+    /// ends the run.
     ///
     /// # Errors
     /// See [`RealBenchError`].
@@ -98,7 +100,7 @@ impl NetTxnBench {
         Ok(NetTxnResult::new(self, &*workload, told, checked, counters, replay))
     }
 
-    /// Runs the clients, and kills a node meanwhile.
+    /// Runs the clients, and meanwhile kills and restarts a node.
     fn call(
         &self,
         cluster: &mut Cluster,
@@ -148,7 +150,7 @@ impl NetTxnBench {
         })
     }
 
-    /// Time after which clients begin no transactions.
+    /// Time after which clients begin no new transactions.
     fn end(&self, begin: Instant) -> Instant {
         begin + self.length
     }

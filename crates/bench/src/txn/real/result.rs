@@ -10,7 +10,7 @@ use super::NetTxnBench;
 use super::check::Checked;
 use super::clients::ClientRecord;
 
-/// Transactions of one kind.
+/// Results of one kind of transaction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NetKindResult {
     /// Name of the kind.
@@ -19,11 +19,11 @@ pub struct NetKindResult {
     pub committed: u64,
     /// Transactions that their procedure refused, after their reads were validated.
     pub refused: u64,
-    /// Latency from the first call to the last answer, of both.
+    /// Latency from the first call to the last answer, of committed and refused transactions.
     pub latency: Summary,
 }
 
-/// A measurement over real processes.
+/// Results of a measurement over real processes.
 #[derive(Clone, Debug, Serialize)]
 pub struct NetTxnResult {
     /// `net`: all times are real.
@@ -36,21 +36,21 @@ pub struct NetTxnResult {
     pub nodes: usize,
     /// Replicas of each shard.
     pub replicas: usize,
-    /// Clients, each with one transaction under way.
+    /// Number of clients, each with one outstanding transaction.
     pub clients: u32,
     /// The node that was killed and restarted.
     pub killed: Option<usize>,
     /// Length of the measurement in seconds.
     pub measured_s: f64,
-    /// Finished transactions per second: committed, or refused by their procedure.
+    /// Ended transactions per second: committed, or refused by their procedure.
     pub throughput_ops_per_s: f64,
-    /// Half of them took at most this.
+    /// Median latency.
     pub p50_ns: u64,
-    /// 99 % of them took at most this.
+    /// 99th percentile of the latencies.
     pub p99_ns: u64,
     /// Latency from the first call to the last answer.
     pub latency: Summary,
-    /// By kind.
+    /// Results by kind of transaction.
     pub kinds: Vec<NetKindResult>,
     /// Calls with an unknown outcome.
     pub unknown: u64,
@@ -60,7 +60,7 @@ pub struct NetTxnResult {
     pub longest_silence_ns: u64,
     /// `strictly serializable`, or `violation`.
     pub checked: &'static str,
-    /// Check of all transactions.
+    /// Result of the check of all transactions.
     pub check: Report,
     /// Further violations.
     pub wrong: Vec<String>,
@@ -68,7 +68,7 @@ pub struct NetTxnResult {
     pub counters: Vec<String>,
     /// Seed of the calls of the clients.
     pub seed: u64,
-    /// The command that repeats it.
+    /// The command that repeats the measurement.
     pub replay: String,
 }
 
