@@ -37,7 +37,7 @@ impl CommandLine {
         self
     }
 
-    /// Adds an option that was given.
+    /// Adds an option with its value, if there is a value.
     pub(crate) fn given(self, name: &str, value: Option<impl Display>) -> Self {
         match value {
             Some(value) => self.option(name, value),

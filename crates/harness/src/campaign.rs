@@ -77,7 +77,7 @@ impl<About> Default for Findings<About> {
 
 impl<About> Findings<About> {
     /// Makes the run of `seed` and adds its violations. A panic in the run, such as a failed assertion of an
-    /// engine, is a violation too. `replay` gives the command that repeats the run of a seed.
+    /// engine, is a violation too. `replay` returns the command that repeats the run of a seed.
     pub fn add(
         &mut self,
         seed: u64,

@@ -61,7 +61,7 @@ pub trait Contender {
 /// The number of clients and the mix of their calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// Clients, each with one call under way.
+    /// Number of clients, each with one outstanding call.
     pub clients: u32,
     /// Updates in percent; the other calls are reads.
     pub updates: u8,
@@ -89,7 +89,7 @@ pub struct Contest {
 /// Measurements of a contender at one load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Standing {
-    /// Clients, each with one call under way.
+    /// Number of clients, each with one outstanding call.
     pub clients: u32,
     /// Completed calls per second.
     pub throughput_ops_per_s: f64,

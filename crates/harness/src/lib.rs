@@ -11,7 +11,7 @@
 //! shipped engines. A [`NodeCampaign`] runs a [`Subject`] on them: an engine, its clients, and the check of
 //! the answers that they get.
 //!
-//! A [`Contender`] is the smallest interface: an engine of any type, a client with one call under way at a
+//! A [`Contender`] is the smallest interface: an engine of any type, a client with one outstanding call at a
 //! time, and a check. A [`Contest`] measures it under the same conditions as all others, and
 //! [`AnyContender::campaign`] runs a fault campaign of it.
 //!

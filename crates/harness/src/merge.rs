@@ -23,9 +23,9 @@ pub enum MergeError {
     Different {
         /// The key that differs.
         key: String,
-        /// Its value in the slice with the lowest seeds.
+        /// Value of the key in the slice with the lowest seeds.
         one: String,
-        /// Its value in another slice.
+        /// Value of the key in another slice.
         other: String,
     },
     /// A slice is missing or was given twice.

@@ -23,7 +23,7 @@ pub use example::example;
 /// Value of the first key of a result file.
 const FORMAT: &str = "weft-result-1";
 
-/// Points of a distribution each time the remaining share halves.
+/// Number of points of a distribution for each halving of the share of longer latencies.
 const POINTS_PER_HALVING: u32 = 4;
 
 /// A result as a JSON object with a line end.
@@ -222,9 +222,9 @@ pub enum MarkKind {
 pub struct Lane {
     /// Name of the node.
     pub name: String,
-    /// Its states, one after the other.
+    /// States of the node, one after the other.
     pub states: Vec<StateSpan>,
-    /// Its leadership, one span after the other.
+    /// Leadership of the node, one span after the other.
     #[serde(default)]
     pub leads: Vec<LeadSpan>,
 }
@@ -421,7 +421,7 @@ impl RunResult {
     /// Parses a result from the text of the file `path`.
     ///
     /// # Errors
-    /// As [`RunResult::read`].
+    /// The same as those of [`RunResult::read`].
     pub fn from_json(text: &str, path: &Path) -> Result<Self, ResultError> {
         let path = PathBuf::from(path);
         let value: serde_json::Value = match serde_json::from_str(text) {

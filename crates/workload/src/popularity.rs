@@ -1,4 +1,4 @@
-//! Zipf's law with any exponent, for elements that are equally or unequally popular.
+//! A Zipf distribution with any exponent; with exponent 0 all elements are equally popular.
 
 use std::sync::Arc;
 
@@ -11,10 +11,11 @@ use crate::{Random, power};
 #[derive(Clone, Debug)]
 pub struct Popularity {
     elements: u64,
-    /// For each column of the alias table, the probability of the element itself, and the other element.
-    /// `None` if all elements are equally popular.
+    /// For each column of the alias table: the probability with which the column's own element is drawn, and
+    /// the element that is drawn otherwise. `None` if all elements are equally popular.
     columns: Option<Arc<[(f64, u32)]>>,
-    /// Alternatively two parts, with the percentage of draws from the first part.
+    /// Used instead of `columns` if the elements are in two parts: the percentage of draws from the first part,
+    /// and the distributions of both parts.
     parts: Option<Arc<(u8, Self, Self)>>,
 }
 
@@ -31,7 +32,7 @@ impl Popularity {
     }
 
     /// A distribution over `elements` elements in two parts: `percent` per cent of the draws are from the
-    /// first `first` elements, the others from the rest, both with this skew.
+    /// first `first` elements, the others from the remaining elements; both parts have this skew.
     ///
     /// # Panics
     /// If a number is out of range, or a part has no elements.
@@ -44,7 +45,7 @@ impl Popularity {
     fn columns(elements: usize, skew: f64) -> Arc<[(f64, u32)]> {
         let weights: Vec<f64> = (1..=elements).map(|rank| power(rank as f64, -skew)).collect();
         let sum: f64 = weights.iter().sum();
-        // Weights in units of an average column.
+        // The weights, scaled so that their average is 1.
         let mut left: Vec<f64> = weights.iter().map(|weight| weight / sum * elements as f64).collect();
         let (mut small, mut large): (Vec<usize>, Vec<usize>) = (0..elements).partition(|&i| left[i] < 1.0);
         let mut columns: Vec<(f64, u32)> = (0..elements).map(|i| (1.0, i as u32)).collect();
@@ -99,7 +100,7 @@ mod tests {
             let sum: f64 = (0..elements).map(weight).sum();
             for (rank, &count) in seen.iter().enumerate() {
                 let expected = weight(rank) / sum * f64::from(draws);
-                // Five standard deviations of a binomial.
+                // The tolerance is five standard deviations of a binomial distribution.
                 assert!((count as f64 - expected).abs() < 5.0 * expected.sqrt() + 5.0, "{skew}: {rank}");
             }
         }

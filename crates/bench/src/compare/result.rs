@@ -28,7 +28,7 @@ pub struct Basis {
 pub struct Point {
     /// The engine.
     pub engine: String,
-    /// Clients, each with one call under way.
+    /// Number of clients, each with one outstanding call.
     pub clients: u32,
     /// Completed calls per second.
     pub throughput_ops_per_s: f64,

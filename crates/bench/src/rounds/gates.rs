@@ -23,7 +23,7 @@ const HEAD_BYTES: usize = 64;
 pub struct GatesResult {
     /// From the end of a round until the first message of the next round is processed.
     pub round_cycles: u64,
-    /// The same with proposals, where each round also begins an instance.
+    /// `round_cycles` for rounds with proposals, each of which also begins an instance.
     pub instance_cycles: u64,
     /// From one processed message of a round to the next.
     pub packet_cycles: u64,

@@ -39,7 +39,7 @@ pub struct RoundsResult {
     /// The lowest period at which a run with the rounds of [`RoundsResult::measured`] was stable; null if the
     /// period was given.
     pub min_round_period_ns: Option<u64>,
-    /// The same in cycles of 4 ns.
+    /// The lowest stable period in cycles of 4 ns.
     pub min_round_period_cycles: Option<u64>,
     /// The run with cards, hosts and network.
     pub measured: PeriodResult,

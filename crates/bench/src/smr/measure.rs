@@ -88,7 +88,7 @@ pub struct SmrResult {
     /// Appends over time.
     #[serde(skip)]
     pub activity: Activity,
-    /// Each fail-over, in the order of the seeds.
+    /// Times of each fail-over, in the order of the seeds.
     pub fail_overs: Vec<FailOver>,
     /// Quantiles of the total times of the fail-overs.
     pub fail_over_ns: Quantiles,

@@ -28,7 +28,7 @@ pub struct Row {
     pub segment_slots: Option<u32>,
     /// Bytes of a segment's index that describe the positions of its objects.
     pub index_bytes_per_segment: Option<usize>,
-    /// The same for each slot.
+    /// Bytes of the index that describe positions, per slot.
     pub index_bytes_per_slot: Option<f64>,
     /// Fraction of the objects in overflow pages or linked buckets.
     pub overflow_fraction: f64,

@@ -17,7 +17,7 @@ use super::{MEMBERSHIP_COMMAND, NODE_COMMAND, RealBenchError};
 
 /// Time within which a process must open its ports and the cluster must form, on a busy machine.
 const START_LIMIT: Duration = Duration::from_secs(20);
-/// Longest time for a process to end when asked to.
+/// Time within which a process must end after it was requested to stop.
 pub(super) const END_LIMIT: Duration = Duration::from_secs(20);
 /// MTU of the loopback interface, 64 KiB.
 pub(super) const MTU_BYTES: u32 = 65_535;

@@ -128,9 +128,9 @@ pub struct DiskFindings {
     pub power_cuts: u64,
     /// Writes that were acknowledged as durable and were lost at the end.
     pub durable_writes_lost: u64,
-    /// Runs in which any number of disks may be damaged.
+    /// Number of runs in which any number of disks may be damaged.
     pub arbitrary_runs: u64,
-    /// Of these, runs in which all data was lost and the cluster stopped.
+    /// Number of these runs in which all data was lost and the cluster stopped.
     pub halted_runs: u64,
 }
 

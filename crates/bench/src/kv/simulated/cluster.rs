@@ -171,8 +171,8 @@ impl Cluster {
         }
     }
 
-    /// Runs, in slices, until all clients have finished their phase, and returns `true`; or until `limit`,
-    /// and returns `false`. `progress` gets the number of completed operations.
+    /// Runs, in slices, until all clients have finished their phase or until `limit`. Returns whether they have
+    /// finished. `progress` is called with the number of completed operations.
     pub(super) fn finish(&mut self, slice: Duration, limit: Instant, mut progress: impl FnMut(u64)) -> bool {
         loop {
             let now = self.machines.world.now();

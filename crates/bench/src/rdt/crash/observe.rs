@@ -42,7 +42,7 @@ pub struct Timeline {
     pub bucket_ns: u64,
     /// Answers in each bucket.
     pub operations: Vec<u64>,
-    /// Of these, answers to conflicting calls.
+    /// Answers to conflicting calls in each bucket.
     pub ordered: Vec<u64>,
 }
 
