@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use weft_kv::message::{Kind, Reply, Request, Status};
-use weft_resp::{Door, DoorParameters, Now, Parser, Record};
+use weft_resp::{Now, Parser, Record, RespServer, RespServerParameters};
 use weft_time::{Duration, Instant};
 use weft_waist::{Epoch, NodeId, NodeSet};
 
@@ -21,7 +21,7 @@ pub fn resp(data: &[u8]) {
     if let Some(record) = Record::decode(bytes) {
         assert_eq!(record.encode(), bytes);
     }
-    door(first, second, cut);
+    server(first, second, cut);
 }
 
 fn requests(pieces: &[&[u8]]) -> Option<Vec<Vec<Vec<u8>>>> {
@@ -35,11 +35,11 @@ fn requests(pieces: &[&[u8]]) -> Option<Vec<Vec<Vec<u8>>>> {
     Some(found)
 }
 
-fn door(first: &[u8], second: &[u8], dice: u8) {
+fn server(first: &[u8], second: &[u8], dice: u8) {
     let own = NodeId::new(0).expect("there is a node 0");
-    let mut door = Door::new(DoorParameters {
+    let mut server = RespServer::new(RespServerParameters {
         own,
-        doors: vec![(Ipv4Addr::LOCALHOST, 6379)],
+        servers: vec![(Ipv4Addr::LOCALHOST, 6379)],
         key_bytes: KEY_BYTES,
         value_bytes_max: 64,
         password: None,
@@ -50,16 +50,16 @@ fn door(first: &[u8], second: &[u8], dice: u8) {
         sessions: 2,
     });
     let mut now = Now { instant: Instant::ZERO, unix_ms: 1_000 };
-    let ids = [door.open(now), door.open(now)];
-    door.receive(ids[0], first);
-    door.receive(ids[1], second);
+    let ids = [server.open(now), server.open(now)];
+    server.receive(ids[0], first);
+    server.receive(ids[1], second);
     let mut payload = Vec::new();
     for step in 0u8..200 {
-        while door.poll_ready(now).is_some() {}
+        while server.poll_ready(now).is_some() {}
         payload.clear();
-        let Some((_, kind)) = door.poll_transmit(&mut payload) else { break };
+        let Some((_, kind)) = server.poll_transmit(&mut payload) else { break };
         // The store answers as the input says, whether the answer fits or not.
-        let request = Request::parse(&payload, KEY_BYTES).expect("a door writes what a node reads");
+        let request = Request::parse(&payload, KEY_BYTES).expect("a server writes what a node reads");
         assert_eq!(kind, Kind::Request as u8);
         let value = &second[..second.len().min(usize::from(step))];
         let status = match step.wrapping_mul(7).wrapping_add(dice) % 8 {
@@ -78,14 +78,14 @@ fn door(first: &[u8], second: &[u8], dice: u8) {
             full: NodeSet::first(1),
             value,
         };
-        door.message(now, Kind::Reply as u8, &[&reply.header()[..], value].concat());
-        door.message(now, Kind::Reply as u8, first);
+        server.message(now, Kind::Reply as u8, &[&reply.header()[..], value].concat());
+        server.message(now, Kind::Reply as u8, first);
     }
     // Requests that are left over time out.
     for _ in 0..4 {
         now.instant += Duration::from_secs(2);
-        door.handle_deadline(now);
-        while door.poll_ready(now).is_some() {}
-        while door.poll_transmit(&mut payload).is_some() {}
+        server.handle_deadline(now);
+        while server.poll_ready(now).is_some() {}
+        while server.poll_transmit(&mut payload).is_some() {}
     }
 }

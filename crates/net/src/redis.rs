@@ -1,5 +1,5 @@
 //! The server for clients of Redis, in a thread of the node's process. It has TCP connections to the clients and
-//! exchanges datagrams with the nodes; [`Door`] translates between them.
+//! exchanges datagrams with the nodes; [`RespServer`] translates between them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use weft_cluster::{NodeConfig, RedisConfig};
 use weft_nic::Egress;
-use weft_resp::{ConnectionId, Door, DoorParameters, Now};
+use weft_resp::{ConnectionId, Now, RespServer, RespServerParameters};
 use weft_time::{Duration, Instant};
 use weft_wire::datagram::Datagram;
 
@@ -29,7 +29,7 @@ const CLIENTS_MAX: usize = 10_000;
 const LISTEN_AGAIN: Duration = Duration::from_ms(100);
 /// The most times that sockets are polled before requests are sent to the nodes: each poll reports up to 16
 /// sockets.
-const LOOKS: usize = 64;
+const SOCKET_POLLS_MAX: usize = 64;
 
 /// Keys of the watched descriptors other than connections; the keys of connections follow these.
 const STOP: u64 = 0;
@@ -67,9 +67,9 @@ impl RedisServer {
         let unbound = |bind: BindError| error(io::Error::other(bind.to_string()));
         let port = UdpPort::bind(SocketAddrV4::new(config.own().address, 0), &PortOptions::default());
         let kv = config.engines.kv.expect("a checked configuration has a store for its door");
-        let door = Door::new(DoorParameters {
+        let server = RespServer::new(RespServerParameters {
             own: config.node,
-            doors: config.peers.iter().map(|(_, peer)| (peer.address, redis.port)).collect(),
+            servers: config.peers.iter().map(|(_, peer)| (peer.address, redis.port)).collect(),
             key_bytes: kv.key_bytes as usize,
             value_bytes_max: kv.value_bytes as usize,
             password: redis.password.clone(),
@@ -86,7 +86,7 @@ impl RedisServer {
         system::watch(watched.as_fd(), port.as_fd(), NODES).map_err(error)?;
         system::watch(watched.as_fd(), listener.as_fd(), LISTENER).map_err(error)?;
         let mut server = Server {
-            door,
+            server,
             nodes: config.peers.iter().map(|(_, peer)| peer.datagram_address()).collect(),
             has_password: redis.password.is_some(),
             watched,
@@ -138,7 +138,7 @@ struct Connection {
 }
 
 struct Server {
-    door: Door,
+    server: RespServer,
     /// Addresses at which the nodes receive Weft's datagrams.
     nodes: Vec<SocketAddrV4>,
     has_password: bool,
@@ -169,14 +169,14 @@ impl Server {
                 self.listens_at = None;
                 self.watch_listener(true);
             }
-            let deadline = [self.door.next_deadline(), self.listens_at].into_iter().flatten().min();
+            let deadline = [self.server.next_deadline(), self.listens_at].into_iter().flatten().min();
             let until = deadline.map(|deadline| deadline.saturating_since(now));
             let until = if held_back { Some(Duration::from_us(50)) } else { until };
             let limit_ns = until.map(|time| time.as_ps().div_ceil(1_000));
             keys.clear();
             system::sleep(self.watched.as_fd(), limit_ns, |key| keys.push(key))?;
             // Requests that arrive on many sockets at once are sent to the nodes together.
-            for _ in 0..LOOKS {
+            for _ in 0..SOCKET_POLLS_MAX {
                 let found = keys.len();
                 for key in keys.drain(..) {
                     self.serve(key)?;
@@ -187,12 +187,12 @@ impl Server {
                 system::readable(self.watched.as_fd(), |key| keys.push(key))?;
             }
             let now = self.now();
-            if self.door.next_deadline().is_some_and(|deadline| deadline <= now.instant) {
-                self.door.handle_deadline(now);
+            if self.server.next_deadline().is_some_and(|deadline| deadline <= now.instant) {
+                self.server.handle_deadline(now);
             }
             // Requests are sent to the nodes first, then answers that are ready are written to the clients.
             let mut ready = Vec::new();
-            while let Some(id) = self.door.poll_ready(now) {
+            while let Some(id) = self.server.poll_ready(now) {
                 ready.push(id);
             }
             self.transmit();
@@ -208,7 +208,7 @@ impl Server {
         match key {
             STOP => {}
             NODES => {
-                let Self { port, door, nodes, clock, .. } = self;
+                let Self { port, server, nodes, clock, .. } = self;
                 let unix_ms = unix_ms();
                 port.receive(|datagram| {
                     let now = Now { instant: clock.now(), unix_ms };
@@ -217,7 +217,7 @@ impl Server {
                         return;
                     }
                     for message in parsed.messages().filter(|message| message.engine == KV_SLOT) {
-                        door.message(now, message.kind, message.payload);
+                        server.message(now, message.kind, message.payload);
                     }
                 })?;
             }
@@ -258,10 +258,10 @@ impl Server {
             if prepared.is_err() {
                 continue;
             }
-            let id = self.door.open(self.now());
+            let id = self.server.open(self.now());
             let key = u64::from(id.0) + CONNECTIONS;
             if system::watch(self.watched.as_fd(), stream.as_fd(), key).is_err() {
-                self.door.close(id);
+                self.server.close(id);
                 continue;
             }
             self.connections.insert(id, Connection { stream, watches: (true, false) });
@@ -274,10 +274,10 @@ impl Server {
 
     fn read(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        if self.door.takes_input(id) {
+        if self.server.takes_input(id) {
             match connection.stream.read(&mut self.bytes) {
                 Ok(0) => return self.close(id),
-                Ok(length) => self.door.receive(id, &self.bytes[..length]),
+                Ok(length) => self.server.receive(id, &self.bytes[..length]),
                 Err(error)
                     if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
                 Err(_) => return self.close(id),
@@ -291,7 +291,7 @@ impl Server {
     /// Writes the output for a client, and updates which events of its socket are watched.
     fn write(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        let Some(output) = self.door.output(id) else { return };
+        let Some(output) = self.server.output(id) else { return };
         let mut written = 0;
         while written < output.len() {
             match connection.stream.write(&output[written..]) {
@@ -304,13 +304,13 @@ impl Server {
         }
         output.drain(..written);
         let is_written = output.is_empty();
-        if is_written && self.door.is_closing(id) {
+        if is_written && self.server.is_closing(id) {
             return self.close(id);
         }
         if written > 0 {
-            self.door.written(id);
+            self.server.written(id);
         }
-        let watches = (self.door.takes_input(id), !is_written);
+        let watches = (self.server.takes_input(id), !is_written);
         if watches != connection.watches {
             let key = u64::from(id.0) + CONNECTIONS;
             let watched = self.watched.as_fd();
@@ -323,12 +323,12 @@ impl Server {
 
     fn close(&mut self, id: ConnectionId) {
         self.connections.remove(&id);
-        self.door.close(id);
+        self.server.close(id);
     }
 
     fn transmit(&mut self) {
         let mut payload = Vec::new();
-        while let Some((node, kind)) = self.door.poll_transmit(&mut payload) {
+        while let Some((node, kind)) = self.server.poll_transmit(&mut payload) {
             // The payload fits into a datagram, because the configuration's sizes have been checked.
             self.egress.push(self.nodes[node.index()], KV_SLOT, kind, &payload);
             payload.clear();

@@ -141,7 +141,7 @@ pub fn syntax() -> Reply {
 
 /// How the answers for several keys are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gather {
+pub enum Combine {
     /// There is only one answer.
     One,
     /// An array of all answers.
@@ -159,9 +159,9 @@ pub type Part = (Vec<u8>, Action);
 ///
 /// # Errors
 /// An invalid argument. The texts are those of Redis.
-pub fn of_keys(form: &Form, words: &[&[u8]], now_ms: u64) -> Result<Option<(Vec<Part>, Gather)>, Reply> {
+pub fn of_keys(form: &Form, words: &[&[u8]], now_ms: u64) -> Result<Option<(Vec<Part>, Combine)>, Reply> {
     let each = |action: Action| words[1..].iter().map(|key| (key.to_vec(), action.clone())).collect();
-    let one = |action: Action| Ok(Some((vec![(words[1].to_vec(), action)], Gather::One)));
+    let one = |action: Action| Ok(Some((vec![(words[1].to_vec(), action)], Combine::One)));
     let value = |at: usize| words[at].to_vec();
     let time = |seconds, absolute| TimeForm { seconds, absolute };
     let plain = |value: Vec<u8>, expiry| Action::Set {
@@ -219,18 +219,18 @@ pub fn of_keys(form: &Form, words: &[&[u8]], now_ms: u64) -> Result<Option<(Vec<
             one(Action::Expire(at, expire_condition(&words[3..])?))
         }
         "persist" => one(Action::Persist),
-        "exists" | "touch" => Ok(Some((each(Action::Exists), Gather::Sum))),
-        "del" | "unlink" => Ok(Some((each(Action::Delete), Gather::Sum))),
-        "mget" => Ok(Some((each(Action::Get), Gather::All))),
+        "exists" | "touch" => Ok(Some((each(Action::Exists), Combine::Sum))),
+        "del" | "unlink" => Ok(Some((each(Action::Delete), Combine::Sum))),
+        "mget" => Ok(Some((each(Action::Get), Combine::All))),
         "mset" => {
             if words.len().is_multiple_of(2) {
                 return Err(wrong_number(form.name));
             }
             let pairs = words[1..].chunks_exact(2);
             let parts = pairs.map(|pair| (pair[0].to_vec(), plain(pair[1].to_vec(), Expiry::Never)));
-            Ok(Some((parts.collect(), Gather::Ok)))
+            Ok(Some((parts.collect(), Combine::Ok)))
         }
-        "watch" => Ok(Some((each(Action::Watch), Gather::Ok))),
+        "watch" => Ok(Some((each(Action::Watch), Combine::Ok))),
         _ => Ok(None),
     }
 }
@@ -329,7 +329,7 @@ mod tests {
         line.split(' ').map(str::as_bytes).collect()
     }
 
-    fn parts(line: &str) -> Result<(Vec<Part>, Gather), Reply> {
+    fn parts(line: &str) -> Result<(Vec<Part>, Combine), Reply> {
         let words = words(line);
         Ok(of_keys(find(&words)?, &words, 1_000)?.expect("a command of keys"))
     }
@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn several_keys() {
-        let (parts, gather) = parts("mset a 1 b 2").unwrap();
-        assert_eq!((parts.len(), &parts[1].0[..], gather), (2, &b"b"[..], Gather::Ok));
+        let (parts, combine) = parts("mset a 1 b 2").unwrap();
+        assert_eq!((parts.len(), &parts[1].0[..], combine), (2, &b"b"[..], Combine::Ok));
     }
 }

@@ -38,14 +38,14 @@ enum Phase {
 
 struct Round {
     key: Box<[u8]>,
-    works: VecDeque<Work>,
+    work_items: VecDeque<Work>,
     phase: Phase,
     /// When the first read since the last success was requested.
     since: Instant,
 }
 
 /// A result of a round.
-pub(crate) enum News {
+pub(crate) enum RoundEvent {
     /// A work item has ended with this answer.
     Answer(u32, Reply),
     /// A work item that watches the key has seen this version.
@@ -56,7 +56,7 @@ pub(crate) enum News {
 
 /// The time, and parameters of the cluster.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Surroundings {
+pub(crate) struct RoundContext {
     pub now: Instant,
     /// Time of the round, in milliseconds since 1970.
     pub now_ms: u64,
@@ -66,7 +66,7 @@ pub(crate) struct Surroundings {
     pub give_up: Duration,
 }
 
-impl Surroundings {
+impl RoundContext {
     /// Whether a key has certainly expired, considering that clocks differ.
     pub fn is_over(&self, expires_ms: Option<u64>) -> bool {
         expires_ms.is_some_and(|at| self.now_ms >= at.saturating_add(self.skew_ms))
@@ -78,14 +78,14 @@ impl Surroundings {
 pub(crate) struct Rounds {
     by_key: HashMap<Box<[u8]>, u32>,
     rounds: Slab<Round>,
-    pub news: VecDeque<News>,
+    pub news: VecDeque<RoundEvent>,
 }
 
 impl Rounds {
     /// Adds a work item to the round of its key, or begins a round.
     pub fn join(
         &mut self,
-        around: &Surroundings,
+        context: &RoundContext,
         store: &mut Store,
         key: &[u8],
         number: u32,
@@ -93,50 +93,50 @@ impl Rounds {
     ) {
         if let Some(&place) = self.by_key.get(key) {
             let round = self.rounds.get_mut(place).expect("a key's round is there");
-            round.works.push_back(Work { number, action });
+            round.work_items.push_back(Work { number, action });
             return;
         }
-        let works = VecDeque::from([Work { number, action }]);
+        let work_items = VecDeque::from([Work { number, action }]);
         let key: Box<[u8]> = key.into();
-        let round = Round { key: key.clone(), works, phase: Phase::Reading(1), since: around.now };
+        let round = Round { key: key.clone(), work_items, phase: Phase::Reading(1), since: context.now };
         let place = self.rounds.add(round);
         self.by_key.insert(key.clone(), place);
-        store.ask(around.now, Ask::Get(key), Token::Round(place));
+        store.ask(context.now, Ask::Get(key), Token::Round(place));
     }
 
     /// Handles the end of a round's read or write.
-    pub fn ended(&mut self, around: &Surroundings, store: &mut Store, place: u32, outcome: Outcome<'_>) {
+    pub fn ended(&mut self, context: &RoundContext, store: &mut Store, place: u32, outcome: Outcome<'_>) {
         let round = self.rounds.get_mut(place).expect("a round waits for its requests");
         match std::mem::replace(&mut round.phase, Phase::Reading(0)) {
             Phase::Reading(asked) => match outcome {
-                Outcome::NotFound => self.carry_out(around, store, place, asked, 0, None, false),
+                Outcome::NotFound => self.carry_out(context, store, place, asked, 0, None, false),
                 Outcome::Value { version, value } => match Record::decode(value) {
                     Some(record) => {
-                        let is_over = around.is_over(record.expires_ms);
-                        self.carry_out(around, store, place, asked, version, Some(record), is_over);
+                        let is_over = context.is_over(record.expires_ms);
+                        self.carry_out(context, store, place, asked, version, Some(record), is_over);
                     }
-                    None => self.fail(around, store, place, asked, &foreign()),
+                    None => self.fail(context, store, place, asked, &foreign()),
                 },
-                outcome => self.fail(around, store, place, asked, &failure(outcome)),
+                outcome => self.fail(context, store, place, asked, &failure(outcome)),
             },
             Phase::Writing(replies, record) => match outcome {
-                Outcome::Done { version } => self.written(around, store, place, version, replies, record),
-                Outcome::Mismatch { .. } if around.now < round.since + around.give_up => {
-                    self.read(around, store, place);
+                Outcome::Done { version } => self.written(context, store, place, version, replies, record),
+                Outcome::Mismatch { .. } if context.now < round.since + context.give_up => {
+                    self.read(context, store, place);
                 }
                 Outcome::Mismatch { .. } => {
                     let reply = Reply::error("BUSY others change the key all the time; nothing has happened");
-                    self.fail(around, store, place, replies.len(), &reply);
+                    self.fail(context, store, place, replies.len(), &reply);
                 }
-                outcome => self.fail(around, store, place, replies.len(), &failure(outcome)),
+                outcome => self.fail(context, store, place, replies.len(), &failure(outcome)),
             },
         }
     }
 
-    fn read(&mut self, around: &Surroundings, store: &mut Store, place: u32) {
+    fn read(&mut self, context: &RoundContext, store: &mut Store, place: u32) {
         let round = self.rounds.get_mut(place).expect("the caller has found it");
-        round.phase = Phase::Reading(round.works.len());
-        store.ask(around.now, Ask::Get(round.key.clone()), Token::Round(place));
+        round.phase = Phase::Reading(round.work_items.len());
+        store.ask(context.now, Ask::Get(round.key.clone()), Token::Round(place));
     }
 
     /// Applies the work items to the key's content. The first `asked` of them are answered even if nothing
@@ -144,7 +144,7 @@ impl Rounds {
     #[expect(clippy::too_many_arguments, reason = "they are one thing: what is known of the key")]
     fn carry_out(
         &mut self,
-        around: &Surroundings,
+        context: &RoundContext,
         store: &mut Store,
         place: u32,
         asked: usize,
@@ -155,13 +155,13 @@ impl Rounds {
         let round = self.rounds.get_mut(place).expect("the caller has found it");
         let mut record = held.clone().filter(|_| !is_over);
         let begins_with = record.clone();
-        let mut replies = Vec::with_capacity(round.works.len().min(WORKS_MAX));
+        let mut replies = Vec::with_capacity(round.work_items.len().min(WORKS_MAX));
         let mut after_asked = record.clone();
-        for work in round.works.iter().take(WORKS_MAX) {
+        for work in round.work_items.iter().take(WORKS_MAX) {
             let untouched = record == begins_with;
             let context = Context {
-                now_ms: around.now_ms,
-                value_bytes_max: around.value_bytes_max,
+                now_ms: context.now_ms,
+                value_bytes_max: context.value_bytes_max,
                 // An expired key counts as absent, which is version 0.
                 version: untouched.then_some(if record.is_some() { version } else { 0 }),
             };
@@ -181,22 +181,22 @@ impl Rounds {
             _ if record == held || replies.is_empty() => {
                 let version = if held.is_some() { version } else { 0 };
                 for reply in replies {
-                    let work = round.works.pop_front().expect("an answer each");
+                    let work = round.work_items.pop_front().expect("an answer each");
                     if matches!(work.action, Action::Watch) {
-                        self.news.push_back(News::Watched(work.number, version));
+                        self.news.push_back(RoundEvent::Watched(work.number, version));
                     }
-                    self.news.push_back(News::Answer(work.number, reply));
+                    self.news.push_back(RoundEvent::Answer(work.number, reply));
                 }
-                self.go_on(around, store, place, None);
+                self.go_on(context, store, place, None);
             }
             Some(new) => {
                 let bytes = new.encode();
                 round.phase = Phase::Writing(replies, record);
-                store.ask(around.now, Ask::CompareAndSet(key, version, bytes), Token::Round(place));
+                store.ask(context.now, Ask::CompareAndSet(key, version, bytes), Token::Round(place));
             }
             None => {
                 round.phase = Phase::Writing(replies, None);
-                store.ask(around.now, Ask::CompareAndDelete(key, version), Token::Round(place));
+                store.ask(context.now, Ask::CompareAndDelete(key, version), Token::Round(place));
             }
         }
     }
@@ -204,7 +204,7 @@ impl Rounds {
     /// The write is done: answers its work items.
     fn written(
         &mut self,
-        around: &Surroundings,
+        context: &RoundContext,
         store: &mut Store,
         place: u32,
         version: u64,
@@ -213,52 +213,52 @@ impl Rounds {
     ) {
         let round = self.rounds.get_mut(place).expect("the caller has found it");
         for reply in replies {
-            let work = round.works.pop_front().expect("an answer each");
+            let work = round.work_items.pop_front().expect("an answer each");
             if matches!(work.action, Action::Watch) {
                 let seen = if record.is_some() { version } else { 0 };
-                self.news.push_back(News::Watched(work.number, seen));
+                self.news.push_back(RoundEvent::Watched(work.number, seen));
             }
-            self.news.push_back(News::Answer(work.number, reply));
+            self.news.push_back(RoundEvent::Answer(work.number, reply));
         }
         if let Some(at_ms) = record.as_ref().and_then(|record| record.expires_ms) {
             let key = round.key.clone();
-            self.news.push_back(News::Expires { key, version, at_ms });
+            self.news.push_back(RoundEvent::Expires { key, version, at_ms });
         }
-        round.since = around.now;
+        round.since = context.now;
         let version = if record.is_some() { version } else { 0 };
-        self.go_on(around, store, place, Some((version, record)));
+        self.go_on(context, store, place, Some((version, record)));
     }
 
     /// Goes on with the remaining work items. `known` is the key's content, if it is known.
     fn go_on(
         &mut self,
-        around: &Surroundings,
+        context: &RoundContext,
         store: &mut Store,
         place: u32,
         known: Option<(u64, Option<Record>)>,
     ) {
         let round = self.rounds.get(place).expect("the caller has found it");
-        if round.works.is_empty() {
+        if round.work_items.is_empty() {
             self.by_key.remove(&round.key);
             self.rounds.remove(place);
         } else if let Some((version, record)) = known
-            && !round.works.iter().take(WORKS_MAX).all(|work| work.action.reads())
+            && !round.work_items.iter().take(WORKS_MAX).all(|work| work.action.reads())
         {
             // If nothing changes, this answers no work item and reads the key.
-            self.carry_out(around, store, place, 0, version, record, false);
+            self.carry_out(context, store, place, 0, version, record, false);
         } else {
-            self.read(around, store, place);
+            self.read(context, store, place);
         }
     }
 
     /// Answers the first `count` work items with an error.
-    fn fail(&mut self, around: &Surroundings, store: &mut Store, place: u32, count: usize, reply: &Reply) {
+    fn fail(&mut self, context: &RoundContext, store: &mut Store, place: u32, count: usize, reply: &Reply) {
         let round = self.rounds.get_mut(place).expect("the caller has found it");
-        for work in round.works.drain(..count) {
-            self.news.push_back(News::Answer(work.number, reply.clone()));
+        for work in round.work_items.drain(..count) {
+            self.news.push_back(RoundEvent::Answer(work.number, reply.clone()));
         }
-        round.since = around.now;
-        self.go_on(around, store, place, None);
+        round.since = context.now;
+        self.go_on(context, store, place, None);
     }
 }
 

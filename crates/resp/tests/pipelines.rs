@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 
 use proptest::prelude::*;
 use weft_kv::{Kv, Parameters};
-use weft_resp::{ConnectionId, Door, DoorParameters, Now};
+use weft_resp::{ConnectionId, Now, RespServer, RespServerParameters};
 use weft_time::{Duration, Instant};
 use weft_waist::{
     Caller, Configuration, Effect, Effects, Engine, Epoch, Event, Io, Memory, Message, NodeId, NodeSet, View,
@@ -18,7 +18,7 @@ const GIVE_UP: Duration = Duration::from_secs(5);
 const LOSSES: Duration = Duration::from_secs(4);
 
 struct Stage {
-    door: Door,
+    server: RespServer,
     kv: Kv,
     memory: Memory,
     now: Instant,
@@ -41,9 +41,9 @@ impl Stage {
             ways: 8,
             ..Parameters::default()
         };
-        let door = Door::new(DoorParameters {
+        let server = RespServer::new(RespServerParameters {
             own: node(),
-            doors: vec![(Ipv4Addr::LOCALHOST, 6379)],
+            servers: vec![(Ipv4Addr::LOCALHOST, 6379)],
             key_bytes: KEY_BYTES,
             value_bytes_max: 64,
             password: password.map(str::to_owned),
@@ -56,7 +56,7 @@ impl Stage {
         let memory = Memory::new(parameters.memory_bytes());
         let kv = Kv::new(parameters);
         let (asked, told) = (VecDeque::new(), VecDeque::new());
-        let mut stage = Self { door, kv, memory, now: Instant::ZERO, unix_ms: 1_000_000, asked, told };
+        let mut stage = Self { server, kv, memory, now: Instant::ZERO, unix_ms: 1_000_000, asked, told };
         let view = View { epoch: Epoch(1), full: NodeSet::first(1), joining: NodeSet::EMPTY };
         stage.engine(Event::Configure(Configuration {
             node: node(),
@@ -82,9 +82,9 @@ impl Stage {
 
     /// Processes the connections, and collects the server's requests.
     fn drain(&mut self) {
-        while self.door.poll_ready(self.clocks()).is_some() {}
+        while self.server.poll_ready(self.clocks()).is_some() {}
         let mut payload = Vec::new();
-        while let Some((_, kind)) = self.door.poll_transmit(&mut payload) {
+        while let Some((_, kind)) = self.server.poll_transmit(&mut payload) {
             self.asked.push_back((kind, std::mem::take(&mut payload)));
         }
     }
@@ -113,7 +113,7 @@ impl Stage {
                     let message = Message { kind, payload: &payload };
                     self.engine(Event::Call { caller: Caller::Host(1), message, last: true });
                 } else {
-                    self.door.message(self.clocks(), kind, &payload);
+                    self.server.message(self.clocks(), kind, &payload);
                 }
             }
         }
@@ -124,27 +124,27 @@ impl Stage {
     fn pass(&mut self, time: Duration) {
         self.now += time;
         self.unix_ms += time.as_ns() / 1_000_000;
-        self.door.handle_deadline(self.clocks());
+        self.server.handle_deadline(self.clocks());
     }
 
     fn settle(&mut self) {
         loop {
             while self.step(0x0e) {}
-            if self.door.outstanding() == 0 {
+            if self.server.outstanding() == 0 {
                 break;
             }
-            let deadline = self.door.next_deadline().expect("a request is asked again");
+            let deadline = self.server.next_deadline().expect("a request is asked again");
             let time = deadline.saturating_since(self.now);
             self.pass(time);
         }
     }
 
     fn say(&mut self, id: ConnectionId, text: &[u8]) {
-        self.door.receive(id, text);
+        self.server.receive(id, text);
     }
 
     fn heard(&mut self, id: ConnectionId) -> String {
-        let output = self.door.output(id).unwrap();
+        let output = self.server.output(id).unwrap();
         String::from_utf8_lossy(&std::mem::take(output)).into_owned()
     }
 
@@ -212,11 +212,11 @@ proptest! {
         cut in any::<prop::sample::Index>(),
     ) {
         let mut one_by_one = Stage::new(None);
-        let id = one_by_one.door.open(one_by_one.clocks());
+        let id = one_by_one.server.open(one_by_one.clocks());
         let expected: String = commands.iter().map(|line| one_by_one.ask(id, line)).collect();
 
         let mut pipelined = Stage::new(None);
-        let id = pipelined.door.open(pipelined.clocks());
+        let id = pipelined.server.open(pipelined.clocks());
         let text = commands.join("\r\n") + "\r\n";
         let (first, second) = text.as_bytes().split_at(cut.index(text.len()));
         pipelined.say(id, first);
@@ -240,7 +240,7 @@ proptest! {
     #[test]
     fn every_increment_counts_once(dice in prop::collection::vec(any::<u8>(), 0..300), clients in 1usize..5) {
         let mut stage = Stage::new(None);
-        let ids: Vec<_> = (0..clients).map(|_| stage.door.open(stage.clocks())).collect();
+        let ids: Vec<_> = (0..clients).map(|_| stage.server.open(stage.clocks())).collect();
         for id in &ids {
             stage.say(*id, "INCR n\r\nINCR n\r\nINCR n\r\n".repeat(3).as_bytes());
         }
@@ -264,13 +264,13 @@ proptest! {
         dice in prop::collection::vec(any::<u8>(), 0..60),
     ) {
         let mut stage = Stage::new(None);
-        let id = stage.door.open(stage.clocks());
+        let id = stage.server.open(stage.clocks());
         for piece in pieces {
             stage.say(id, &piece);
             stage.step(0x0e);
         }
         dice.iter().for_each(|dice| _ = stage.step(*dice));
-        stage.door.message(stage.clocks(), 2, &[7; 40]);
+        stage.server.message(stage.clocks(), 2, &[7; 40]);
         stage.settle();
     }
 }
@@ -278,7 +278,7 @@ proptest! {
 #[test]
 fn keys_go_when_their_time_is_over_and_not_before() {
     let mut stage = Stage::new(None);
-    let id = stage.door.open(stage.clocks());
+    let id = stage.server.open(stage.clocks());
     assert_eq!(stage.ask(id, "SET k v PX 1000"), "+OK\r\n");
     assert_eq!(stage.ask(id, "PTTL k"), ":1000\r\n");
     stage.pass(Duration::from_ms(999));
@@ -295,11 +295,11 @@ fn keys_go_when_their_time_is_over_and_not_before() {
 #[test]
 fn a_key_whose_door_has_died_goes_when_it_is_met() {
     let mut stage = Stage::new(None);
-    let id = stage.door.open(stage.clocks());
+    let id = stage.server.open(stage.clocks());
     stage.ask(id, "SET k v PX 1000");
     let Stage { kv, memory, now, unix_ms, .. } = stage;
     let mut stage = Stage { kv, memory, now, unix_ms, ..Stage::new(None) };
-    let id = stage.door.open(stage.clocks());
+    let id = stage.server.open(stage.clocks());
     // A second server must allow for the difference between its clock and the first one's.
     stage.pass(Duration::from_ms(1_049));
     assert_eq!(stage.ask(id, "GET k"), "$1\r\nv\r\n");
@@ -310,7 +310,7 @@ fn a_key_whose_door_has_died_goes_when_it_is_met() {
 #[test]
 fn a_lock_recipe_and_a_watch() {
     let mut stage = Stage::new(None);
-    let (one, other) = (stage.door.open(stage.clocks()), stage.door.open(stage.clocks()));
+    let (one, other) = (stage.server.open(stage.clocks()), stage.server.open(stage.clocks()));
     assert_eq!(stage.ask(one, "SET lock me NX PX 5000"), "+OK\r\n");
     let release = "EVAL \"if redis.call('get',KEYS[1]) == ARGV[1] then return redis.call('del',KEYS[1]) else return 0 end\"";
     assert_eq!(stage.ask(other, &format!("{release} 1 lock you")), ":0\r\n");
@@ -335,7 +335,7 @@ fn a_lock_recipe_and_a_watch() {
 #[test]
 fn a_password_is_asked_for() {
     let mut stage = Stage::new(Some("secret"));
-    let id = stage.door.open(stage.clocks());
+    let id = stage.server.open(stage.clocks());
     assert!(stage.ask(id, "GET a").starts_with("-NOAUTH"));
     for wrong in ["AUTH secre", "AUTH secretsecret", "AUTH other secret", "HELLO 3 AUTH default x"] {
         assert!(stage.ask(id, wrong).starts_with("-WRONGPASS"), "{wrong}");
@@ -347,7 +347,7 @@ fn a_password_is_asked_for() {
 #[test]
 fn keys_are_listed_and_removed() {
     let mut stage = Stage::new(None);
-    let id = stage.door.open(stage.clocks());
+    let id = stage.server.open(stage.clocks());
     for key in 0..100 {
         assert_eq!(stage.ask(id, &format!("SET key{key} v")), "+OK\r\n");
     }

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
-use super::works::{Gathering, Pending, Scan, ScanKind};
-use super::{Door, Now, OUTPUT_BYTES_MAX, SCRIPTS_MAX, WORKS_MAX, store_key};
+use super::work_items::{Combining, Pending, Scan, ScanKind};
+use super::{Now, OUTPUT_BYTES_MAX, RespServer, SCRIPTS_MAX, WORK_ITEMS_MAX, store_key};
 use crate::action::Action;
-use crate::command::{self, COMMANDS, Form, Gather, Part, integer, of_keys, syntax};
+use crate::command::{self, COMMANDS, Combine, Form, Part, integer, of_keys, syntax};
 use crate::parse::Parser;
 use crate::reply::{Protocol, Reply};
 use crate::scripts::{find, sha1_of};
@@ -40,7 +40,7 @@ pub(super) struct Connection {
     /// The running work items: the hash of the key, and whether the item is part of a round.
     pub running: Vec<(u64, bool)>,
     /// Work items that wait for another one on the same key.
-    pub parked: VecDeque<u32>,
+    pub waiting: VecDeque<u32>,
     /// Whether no command may begin until all outstanding ones are answered.
     pub is_exclusive: bool,
     transaction: Option<Transaction>,
@@ -61,7 +61,7 @@ impl Connection {
             pending: VecDeque::new(),
             first: 0,
             running: Vec::new(),
-            parked: VecDeque::new(),
+            waiting: VecDeque::new(),
             is_exclusive: false,
             transaction: None,
             watched: Vec::new(),
@@ -104,13 +104,13 @@ fn text(word: &[u8]) -> String {
     String::from_utf8_lossy(word).to_ascii_lowercase()
 }
 
-impl Door {
+impl RespServer {
     /// Processes the requests of a connection as far as they may begin.
     pub(super) fn go_on(&mut self, now: Now, id: u32) {
         loop {
             let Some(connection) = self.connections.get_mut(id) else { return };
-            let has_room = connection.running.len() + connection.parked.len() < WORKS_MAX
-                && connection.pending.len() < WORKS_MAX
+            let has_room = connection.running.len() + connection.waiting.len() < WORK_ITEMS_MAX
+                && connection.pending.len() < WORK_ITEMS_MAX
                 && connection.output.len() < OUTPUT_BYTES_MAX;
             if connection.is_closing || connection.is_exclusive || !has_room {
                 break;
@@ -202,8 +202,8 @@ impl Door {
 
     /// Begins a command. Returns its answer, or `None` if the answer comes later.
     fn carry_out(&mut self, now: Now, id: u32, form: &Form, words: &[&[u8]]) -> Result<Option<Reply>, Reply> {
-        if let Some((parts, gather)) = of_keys(form, words, now.unix_ms)? {
-            self.begin(now, id, parts, gather)?;
+        if let Some((parts, combine)) = of_keys(form, words, now.unix_ms)? {
+            self.begin(now, id, parts, combine)?;
             return Ok(None);
         }
         let connection = self.connections.get_mut(id).expect("the caller has found it");
@@ -292,9 +292,9 @@ impl Door {
     }
 
     /// Begins the work items of a command.
-    fn begin(&mut self, now: Now, id: u32, parts: Vec<Part>, gather: Gather) -> Result<(), Reply> {
+    fn begin(&mut self, now: Now, id: u32, parts: Vec<Part>, combine: Combine) -> Result<(), Reply> {
         let most = self.parameters.value_bytes_max - crate::record::HEADER_BYTES_MAX;
-        let mut works = Vec::with_capacity(parts.len());
+        let mut work_items = Vec::with_capacity(parts.len());
         for (key, action) in parts {
             if let Action::Set { value, .. } | Action::Append(value) = &action
                 && value.len() > most
@@ -304,12 +304,12 @@ impl Door {
                     "ERR the value has {length} bytes; this cluster takes at most {most}"
                 )));
             }
-            works.push((store_key(&key, self.parameters.key_bytes)?, action));
+            work_items.push((store_key(&key, self.parameters.key_bytes)?, action));
         }
         let connection = self.connections.get_mut(id).expect("the caller has found it");
         let command = connection.first + connection.pending.len() as u64;
-        connection.pending.push_back(Pending::Works(Gathering::new(gather, works.len())));
-        for (part, (key, action)) in works.into_iter().enumerate() {
+        connection.pending.push_back(Pending::WorkItems(Combining::new(combine, work_items.len())));
+        for (part, (key, action)) in work_items.into_iter().enumerate() {
             self.submit(now, id, command, part, key, action);
         }
         Ok(())
@@ -422,8 +422,8 @@ impl Door {
     fn write_down(&mut self, now: Now, id: u32, form: &Form, words: &[&[u8]]) -> Reply {
         let steps = match of_keys(form, words, now.unix_ms) {
             Err(reply) => Err(reply),
-            Ok(Some((parts, Gather::One | Gather::Sum | Gather::Ok))) if parts.len() == 1 => Ok(parts),
-            Ok(Some((parts, Gather::All))) if parts.len() == 1 => Ok(parts),
+            Ok(Some((parts, Combine::One | Combine::Sum | Combine::Ok))) if parts.len() == 1 => Ok(parts),
+            Ok(Some((parts, Combine::All))) if parts.len() == 1 => Ok(parts),
             Ok(Some(_)) => Err(across_keys()),
             Ok(None) => match form.name {
                 "ping" if words.len() == 1 => Ok(vec![(Vec::new(), Action::Watch)]),
@@ -479,7 +479,7 @@ impl Door {
             return Ok(Some(Reply::NilArray));
         }
         let action = Action::Transaction(transaction.steps, versions.first().copied());
-        self.begin(now, id, vec![(key, action)], Gather::One)?;
+        self.begin(now, id, vec![(key, action)], Combine::One)?;
         Ok(None)
     }
 
@@ -497,7 +497,7 @@ impl Door {
             return Err(Reply::error("ERR the scripts that this door knows have one key"));
         }
         let action = script.action(&words[4..])?;
-        self.begin(now, id, vec![(words[3].to_vec(), action)], Gather::One)
+        self.begin(now, id, vec![(words[3].to_vec(), action)], Combine::One)
     }
 
     /// Stores a script if it is one of the known ones.
@@ -530,7 +530,7 @@ impl Door {
     fn scan(&mut self, now: Now, id: u32, from: u32, kind: ScanKind) {
         let connection = self.connections.get_mut(id).expect("the caller has found it");
         let command = connection.first + connection.pending.len() as u64;
-        connection.pending.push_back(Pending::Works(Gathering::new(Gather::One, 1)));
+        connection.pending.push_back(Pending::WorkItems(Combining::new(Combine::One, 1)));
         let number = connection.number;
         let scan = self.scans.add(Scan::new((id, number), command, kind));
         self.scan_from(now, scan, from);
@@ -540,11 +540,11 @@ impl Door {
 
     fn cluster(&self, words: &[&[u8]]) -> Result<Reply, Reply> {
         let full = match self.store.full() {
-            full if full.is_empty() => weft_waist::NodeSet::first(self.parameters.doors.len()),
+            full if full.is_empty() => weft_waist::NodeSet::first(self.parameters.servers.len()),
             full => full,
         };
         let id_of = |node: weft_waist::NodeId| format!("{:040x}", node.index() + 1);
-        let door = |node: weft_waist::NodeId| self.parameters.doors[node.index()];
+        let server = |node: weft_waist::NodeId| self.parameters.servers[node.index()];
         let number = |slot: u16| Reply::Number(slot.into());
         Ok(match (text(words[0]).as_str(), &words[1..]) {
             ("keyslot", [key]) => Reply::Number(slot(key).into()),
@@ -552,7 +552,7 @@ impl Door {
             ("slots", []) => Reply::Array(
                 shares(full)
                     .map(|(node, first, last)| {
-                        let (address, port) = door(node);
+                        let (address, port) = server(node);
                         let place = vec![
                             Reply::bytes(address.to_string()),
                             Reply::Number(port.into()),
@@ -565,7 +565,7 @@ impl Door {
             ("shards", []) => Reply::Array(
                 shares(full)
                     .map(|(node, first, last)| {
-                        let (address, port) = door(node);
+                        let (address, port) = server(node);
                         let pair = |name: &str, value| (Reply::bytes(name), value);
                         let member = Reply::Map(vec![
                             pair("id", Reply::bytes(id_of(node))),
@@ -583,7 +583,7 @@ impl Door {
             ),
             ("nodes", []) => {
                 let lines = shares(full).map(|(node, first, last)| {
-                    let (address, port) = door(node);
+                    let (address, port) = server(node);
                     let me = if node == self.parameters.own { "myself,master" } else { "master" };
                     let bus = port.wrapping_add(10_000);
                     format!("{} {address}:{port}@{bus} {me} - 0 0 1 connected {first}-{last}\n", id_of(node))
@@ -593,7 +593,7 @@ impl Door {
             ("info", []) => Reply::Text(format!(
                 "cluster_enabled:1\r\ncluster_state:ok\r\ncluster_slots_assigned:{SLOTS}\r\ncluster_slots_ok:{SLOTS}\r\n\
                  cluster_slots_pfail:0\r\ncluster_slots_fail:0\r\ncluster_known_nodes:{}\r\ncluster_size:{}\r\n",
-                self.parameters.doors.len(),
+                self.parameters.servers.len(),
                 full.len()
             )),
             (name, _) => {
@@ -618,7 +618,7 @@ impl Door {
              # Replication\r\nrole:master\r\nconnected_slaves:{}\r\n\r\n\
              # Cluster\r\ncluster_enabled:0\r\n",
             env!("CARGO_PKG_VERSION"),
-            self.parameters.doors[self.parameters.own.index()].1,
+            self.parameters.servers[self.parameters.own.index()].1,
             self.connections.len(),
             u8::from(self.parameters.durable),
             self.opened,

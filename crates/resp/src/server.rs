@@ -6,7 +6,7 @@
 //! own writes. Answers are sent in the order of the commands.
 
 mod connection;
-mod works;
+mod work_items;
 
 use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -17,19 +17,19 @@ use weft_waist::{NodeId, NodeSet};
 
 use crate::expiries::Expiries;
 use crate::reply::Reply;
-use crate::rounds::{News, Rounds, Surroundings, failure};
+use crate::rounds::{RoundContext, RoundEvent, Rounds, failure};
 use crate::scripts::Script;
 use crate::slab::Slab;
 use crate::store::{Ask, Store, Token};
 use connection::Connection;
-use works::{Scan, Work};
+use work_items::{Scan, WorkItem};
 
 /// Bytes of unread answers of a client; beyond this, its further requests wait.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
 /// Bytes of waiting requests that are buffered.
 const INPUT_BYTES_MAX: usize = 2 << 20;
 /// The most unanswered work items of a connection.
-const WORKS_MAX: usize = 4_096;
+const WORK_ITEMS_MAX: usize = 4_096;
 /// The most scripts that clients have loaded with `SCRIPT LOAD`.
 const SCRIPTS_MAX: usize = 1_024;
 /// Time after which the removal of an expired key is repeated if its outcome is unknown.
@@ -37,11 +37,11 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// Parameters of a server.
 #[derive(Clone, Debug)]
-pub struct DoorParameters {
+pub struct RespServerParameters {
     /// The node whose process runs the server.
     pub own: NodeId,
     /// Address and port of every node's server, node 0 first.
-    pub doors: Vec<(Ipv4Addr, u16)>,
+    pub servers: Vec<(Ipv4Addr, u16)>,
     /// Length of the store's keys in bytes. A client's key may have one byte less.
     pub key_bytes: usize,
     /// The longest value of the store, in bytes. A client's value may have 9 bytes less.
@@ -75,13 +75,13 @@ pub struct Now {
 pub struct ConnectionId(pub u32);
 
 /// The server for clients of Redis at one node.
-pub struct Door {
-    parameters: DoorParameters,
+pub struct RespServer {
+    parameters: RespServerParameters,
     store: Store,
     rounds: Rounds,
     expiries: Expiries,
     connections: Slab<Connection>,
-    works: Slab<Work>,
+    work_items: Slab<WorkItem>,
     scans: Slab<Scan>,
     scripts: HashMap<String, Script>,
     /// Connections that may have output to write, or can accept input again.
@@ -93,21 +93,21 @@ pub struct Door {
     began: Option<Instant>,
 }
 
-impl Door {
+impl RespServer {
     /// A server without connections.
-    pub fn new(parameters: DoorParameters) -> Self {
+    pub fn new(parameters: RespServerParameters) -> Self {
         let client = ClientParameters {
             key_bytes: parameters.key_bytes,
             timeout: Duration::from_ms(50),
             give_up: parameters.give_up,
-            ..ClientParameters::new(0, NodeSet::first(parameters.doors.len()))
+            ..ClientParameters::new(0, NodeSet::first(parameters.servers.len()))
         };
         Self {
             store: Store::new(parameters.first_client, parameters.sessions, &client),
             rounds: Rounds::default(),
             expiries: Expiries::default(),
             connections: Slab::default(),
-            works: Slab::default(),
+            work_items: Slab::default(),
             scans: Slab::default(),
             scripts: HashMap::new(),
             ready: VecDeque::new(),
@@ -129,7 +129,7 @@ impl Door {
     /// Removes a connection. Its outstanding commands may still take effect.
     pub fn close(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.remove(id.0) {
-            connection.parked.into_iter().for_each(|number| drop(self.works.remove(number)));
+            connection.waiting.into_iter().for_each(|number| drop(self.work_items.remove(number)));
         }
     }
 
@@ -197,7 +197,7 @@ impl Door {
         self.store.outstanding()
     }
 
-    /// When [`Door::handle_deadline`] must be called.
+    /// When [`RespServer::handle_deadline`] must be called.
     pub fn next_deadline(&self) -> Option<Instant> {
         [self.store.next_deadline(), self.expiries.next_deadline()].into_iter().flatten().min()
     }
@@ -213,8 +213,8 @@ impl Door {
         }
     }
 
-    fn surroundings(&self, now: Now) -> Surroundings {
-        Surroundings {
+    fn round_context(&self, now: Now) -> RoundContext {
+        RoundContext {
             now: now.instant,
             now_ms: now.unix_ms,
             value_bytes_max: self.parameters.value_bytes_max,
@@ -233,8 +233,8 @@ impl Door {
                 self.expiries.ended(number, (!is_known).then_some(now.instant + TRY_AGAIN));
             }
             Token::Round(place) => {
-                let around = self.surroundings(now);
-                self.rounds.ended(&around, &mut self.store, place, outcome);
+                let context = self.round_context(now);
+                self.rounds.ended(&context, &mut self.store, place, outcome);
                 self.spread_news(now);
             }
         }
@@ -243,9 +243,9 @@ impl Door {
     fn spread_news(&mut self, now: Now) {
         while let Some(news) = self.rounds.news.pop_front() {
             match news {
-                News::Answer(number, reply) => self.finish(now, number, reply),
-                News::Watched(number, version) => self.watched(number, version),
-                News::Expires { key, version, at_ms } => self.expires(now, &key, version, at_ms),
+                RoundEvent::Answer(number, reply) => self.finish(now, number, reply),
+                RoundEvent::Watched(number, version) => self.watched(number, version),
+                RoundEvent::Expires { key, version, at_ms } => self.expires(now, &key, version, at_ms),
             }
         }
     }

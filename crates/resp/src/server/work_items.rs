@@ -4,9 +4,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use weft_kv::Outcome;
 
-use super::{Door, Now, failure};
+use super::{Now, RespServer, failure};
 use crate::action::{Action, Condition, Expiry};
-use crate::command::Gather;
+use crate::command::Combine;
 use crate::glob;
 use crate::record;
 use crate::reply::{Reply, write_bytes};
@@ -21,26 +21,26 @@ const PAGES_MAX: u32 = 16;
 /// A command that is not answered yet, or whose answer waits for those of earlier commands.
 pub(super) enum Pending {
     Answer(Reply),
-    Works(Gathering),
+    WorkItems(Combining),
 }
 
 /// The answers of a command's work items.
-pub(super) struct Gathering {
-    gather: Gather,
+pub(super) struct Combining {
+    combine: Combine,
     left: usize,
     replies: Vec<Reply>,
 }
 
-impl Gathering {
-    pub fn new(gather: Gather, count: usize) -> Self {
-        let kept = if gather == Gather::One { 0 } else { count };
-        Self { gather, left: count, replies: vec![Reply::Nil; kept] }
+impl Combining {
+    pub fn new(combine: Combine, count: usize) -> Self {
+        let kept = if combine == Combine::One { 0 } else { count };
+        Self { combine, left: count, replies: vec![Reply::Nil; kept] }
     }
 
     /// Adds an answer. Returns the command's answer if this was the last one.
     fn take(&mut self, part: usize, reply: Reply) -> Option<Reply> {
         self.left -= 1;
-        if self.gather == Gather::One {
+        if self.combine == Combine::One {
             return Some(reply);
         }
         self.replies[part] = reply;
@@ -49,8 +49,8 @@ impl Gathering {
         }
         let replies = std::mem::take(&mut self.replies);
         let error = replies.iter().find(|reply| matches!(reply, Reply::Error(_)));
-        Some(match (self.gather, error) {
-            (Gather::All, _) => Reply::Array(
+        Some(match (self.combine, error) {
+            (Combine::All, _) => Reply::Array(
                 // As in Redis, where a key of another type counts as absent.
                 replies
                     .into_iter()
@@ -58,7 +58,7 @@ impl Gathering {
                     .collect(),
             ),
             (_, Some(error)) => error.clone(),
-            (Gather::Sum, None) => Reply::Number(
+            (Combine::Sum, None) => Reply::Number(
                 replies.iter().map(|reply| if let Reply::Number(number) = reply { *number } else { 0 }).sum(),
             ),
             (_, None) => Reply::OK,
@@ -67,7 +67,7 @@ impl Gathering {
 }
 
 /// A work item: one action on one key.
-pub(super) struct Work {
+pub(super) struct WorkItem {
     /// Index and number of the connection. Another connection may get the same index later.
     connection: (u32, u64),
     command: u64,
@@ -80,7 +80,7 @@ pub(super) struct Work {
 }
 
 /// The first request to the store for a work item.
-enum Way {
+enum FirstRequest {
     Read,
     Put,
     PutIfAbsent,
@@ -88,18 +88,18 @@ enum Way {
     Round,
 }
 
-const fn way(action: &Action) -> Way {
+const fn first_request(action: &Action) -> FirstRequest {
     match action {
-        Action::Set { expiry: Expiry::Keep, .. } | Action::Set { returns: true, .. } => Way::Round,
-        Action::Set { condition: Condition::Always, counts: false, .. } => Way::Put,
-        Action::Set { condition: Condition::Absent, .. } => Way::PutIfAbsent,
-        Action::Delete => Way::Delete,
-        action if action.reads() => Way::Read,
-        _ => Way::Round,
+        Action::Set { expiry: Expiry::Keep, .. } | Action::Set { returns: true, .. } => FirstRequest::Round,
+        Action::Set { condition: Condition::Always, counts: false, .. } => FirstRequest::Put,
+        Action::Set { condition: Condition::Absent, .. } => FirstRequest::PutIfAbsent,
+        Action::Delete => FirstRequest::Delete,
+        action if action.reads() => FirstRequest::Read,
+        _ => FirstRequest::Round,
     }
 }
 
-impl Door {
+impl RespServer {
     /// Begins a work item, or queues it behind earlier ones on the same key.
     pub(super) fn submit(
         &mut self,
@@ -114,20 +114,27 @@ impl Door {
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);
         let hash = hasher.finish();
-        let in_round = matches!(way(&action), Way::Round);
+        let in_round = matches!(first_request(&action), FirstRequest::Round);
         // Work items of the same round keep their order, so they need not wait for each other.
         let has_to_wait =
             connection.running.iter().any(|&(other, joined)| other == hash && !(joined && in_round))
                 || connection
-                    .parked
+                    .waiting
                     .iter()
-                    .any(|&number| self.works.get(number).is_some_and(|work| work.hash == hash));
+                    .any(|&number| self.work_items.get(number).is_some_and(|work| work.hash == hash));
         let connection_number = connection.number;
-        let work =
-            Work { connection: (id, connection_number), command, part, key, hash, action, expires_ms: None };
-        let number = self.works.add(work);
+        let work = WorkItem {
+            connection: (id, connection_number),
+            command,
+            part,
+            key,
+            hash,
+            action,
+            expires_ms: None,
+        };
+        let number = self.work_items.add(work);
         if has_to_wait {
-            connection.parked.push_back(number);
+            connection.waiting.push_back(number);
         } else {
             connection.running.push((hash, in_round));
             self.start(now, number);
@@ -135,10 +142,10 @@ impl Door {
     }
 
     fn start(&mut self, now: Now, number: u32) {
-        let work = self.works.get_mut(number).expect("a work is there until it ends");
+        let work = self.work_items.get_mut(number).expect("a work item is there until it ends");
         let key = work.key.clone();
-        let ask = match (way(&work.action), &work.action) {
-            (Way::Put | Way::PutIfAbsent, Action::Set { value, expiry, condition, .. }) => {
+        let ask = match (first_request(&work.action), &work.action) {
+            (FirstRequest::Put | FirstRequest::PutIfAbsent, Action::Set { value, expiry, condition, .. }) => {
                 let expires_ms = if let Expiry::At(at) = expiry { Some(*at) } else { None };
                 work.expires_ms = expires_ms;
                 let mut bytes = Vec::with_capacity(value.len() + record::HEADER_BYTES_MAX);
@@ -148,28 +155,28 @@ impl Door {
                     _ => Ask::Put(key, bytes),
                 }
             }
-            (Way::Delete, _) => Ask::Delete(key),
-            (Way::Read, _) => Ask::Get(key),
+            (FirstRequest::Delete, _) => Ask::Delete(key),
+            (FirstRequest::Read, _) => Ask::Get(key),
             _ => return self.join(now, number),
         };
         self.store.ask(now.instant, ask, Token::Work(number));
     }
 
     fn join(&mut self, now: Now, number: u32) {
-        let around = self.surroundings(now);
-        let work = self.works.get(number).expect("a work is there until it ends");
-        self.rounds.join(&around, &mut self.store, &work.key, number, work.action.clone());
+        let context = self.round_context(now);
+        let work = self.work_items.get(number).expect("a work item is there until it ends");
+        self.rounds.join(&context, &mut self.store, &work.key, number, work.action.clone());
         self.spread_news(now);
     }
 
     /// Handles the end of a work item's request to the store.
     pub(super) fn work_ended(&mut self, now: Now, number: u32, outcome: Outcome<'_>) {
-        let work = self.works.get(number).expect("a work is there until it ends");
+        let work = self.work_items.get(number).expect("a work item is there until it ends");
         let reply = match (&work.action, outcome) {
             (action, Outcome::NotFound) if action.reads() => action.read(None, now.unix_ms),
             (action, Outcome::Value { value, .. }) => match record::read(value) {
                 None => foreign(),
-                Some((_, expires_ms)) if self.surroundings(now).is_over(expires_ms) => {
+                Some((_, expires_ms)) if self.round_context(now).is_over(expires_ms) => {
                     return self.join(now, number);
                 }
                 Some((value, _)) if *action == Action::Get => return self.finish_with(now, number, value),
@@ -193,7 +200,7 @@ impl Door {
     }
 
     pub(super) fn watched(&mut self, number: u32, version: u64) {
-        let work = self.works.get(number).expect("a work is there until it ends");
+        let work = self.work_items.get(number).expect("a work item is there until it ends");
         let (place, connection) = work.connection;
         let key = work.key.clone();
         if let Some(connection) = self.connections.get_mut(place).filter(|it| it.number == connection) {
@@ -204,17 +211,17 @@ impl Door {
     /// Answers a get with its value. If no earlier command is unanswered, the value is written to the output at
     /// once.
     fn finish_with(&mut self, now: Now, number: u32, value: &[u8]) {
-        let work = self.works.get(number).expect("a work is there until it ends");
+        let work = self.work_items.get(number).expect("a work item is there until it ends");
         let (place, connection) = work.connection;
         let found = self.connections.get_mut(place).filter(|it| it.number == connection);
         if let Some(connection) = found
             && work.command == connection.first
-            && matches!(&connection.pending[0], Pending::Works(gathering) if gathering.gather == Gather::One)
+            && matches!(&connection.pending[0], Pending::WorkItems(combining) if combining.combine == Combine::One)
         {
             write_bytes(value, &mut connection.output);
             connection.pending.pop_front();
             connection.first += 1;
-            let work = self.works.remove(number).expect("it was just there");
+            let work = self.work_items.remove(number).expect("it was just there");
             self.release(now, &work);
         } else {
             self.finish(now, number, Reply::bytes(value));
@@ -223,7 +230,7 @@ impl Door {
 
     /// Ends a work item with its answer.
     pub(super) fn finish(&mut self, now: Now, number: u32, reply: Reply) {
-        let work = self.works.remove(number).expect("a work ends once");
+        let work = self.work_items.remove(number).expect("a work item ends once");
         self.answer(work.connection, work.command, work.part, reply);
         self.release(now, &work);
     }
@@ -234,14 +241,14 @@ impl Door {
             return;
         };
         let pending = &mut connection.pending[(command - connection.first) as usize];
-        let Pending::Works(gathering) = pending else { unreachable!("a command is answered once") };
-        if let Some(reply) = gathering.take(part, reply) {
+        let Pending::WorkItems(combining) = pending else { unreachable!("a command is answered once") };
+        if let Some(reply) = combining.take(part, reply) {
             *pending = Pending::Answer(reply);
         }
     }
 
     /// Begins the work items that waited for this one.
-    fn release(&mut self, now: Now, work: &Work) {
+    fn release(&mut self, now: Now, work: &WorkItem) {
         let (place, number) = work.connection;
         let Some(connection) = self.connections.get_mut(place).filter(|it| it.number == number) else {
             return;
@@ -252,17 +259,17 @@ impl Door {
         connection.drain();
         let mut at = 0;
         while let Some(connection) = self.connections.get_mut(place)
-            && let Some(&waiting) = connection.parked.get(at)
+            && let Some(&waiting) = connection.waiting.get(at)
         {
-            let Some(next) = self.works.get(waiting).filter(|next| next.hash == work.hash) else {
+            let Some(next) = self.work_items.get(waiting).filter(|next| next.hash == work.hash) else {
                 at += 1;
                 continue;
             };
-            let in_round = matches!(way(&next.action), Way::Round);
+            let in_round = matches!(first_request(&next.action), FirstRequest::Round);
             if connection.running.iter().any(|&(other, joined)| other == work.hash && !(joined && in_round)) {
                 break;
             }
-            connection.parked.remove(at);
+            connection.waiting.remove(at);
             connection.running.push((work.hash, in_round));
             self.start(now, waiting);
         }
