@@ -23,7 +23,7 @@ use crate::{Cluster, EngineDescription, Error, OpenError};
 const REPEAT: Duration = Duration::from_ms(50);
 
 /// The request queues of the engines, by slot.
-enum Way {
+enum EngineQueue {
     KeyValue(usize, Arc<Inbox<KvMachine>>),
     Transactions(Arc<Inbox<TransactionMachine>>),
     Object(String, Arc<Definition>, Arc<Inbox<ObjectMachine>>),
@@ -34,7 +34,7 @@ enum Way {
 
 /// The shared state of a client. The thread ends when the last client or handle is dropped.
 struct Inner {
-    ways: Vec<Way>,
+    queues: Vec<EngineQueue>,
     nodes: usize,
     driver: Arc<Driver>,
 }
@@ -46,7 +46,7 @@ pub struct Client(Arc<Inner>);
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client").field("engines", &self.0.ways.len()).finish_non_exhaustive()
+        f.debug_struct("Client").field("engines", &self.0.queues.len()).finish_non_exhaustive()
     }
 }
 
@@ -58,19 +58,23 @@ impl Client {
     pub fn open(cluster: &Cluster) -> Result<Self, OpenError> {
         cluster.check().map_err(|error| OpenError::Cluster(error.into()))?;
         let mut queues: Vec<Box<dyn AnyQueue>> = Vec::new();
-        let mut ways = Vec::new();
+        let mut engine_queues = Vec::new();
         for engine in &cluster.engines {
-            let (queue, way) = queue(cluster, engine)?;
+            let (queue, engine_queue) = queue(cluster, engine)?;
             queues.push(queue);
-            ways.push(way);
+            engine_queues.push(engine_queue);
         }
         let core = Core::new(cluster.nodes.clone(), cluster.datagram_bytes, queues);
-        Ok(Self(Arc::new(Inner { ways, nodes: cluster.nodes.len(), driver: Arc::new(Driver::start(core)?) })))
+        Ok(Self(Arc::new(Inner {
+            queues: engine_queues,
+            nodes: cluster.nodes.len(),
+            driver: Arc::new(Driver::start(core)?),
+        })))
     }
 
-    fn find<T>(&self, what: &str, find: impl Fn(&Way) -> Option<T>) -> Result<T, Error> {
-        self.0.ways.iter().find_map(find).ok_or_else(|| {
-            let names: Vec<_> = self.0.ways.iter().map(Way::name).collect();
+    fn find<T>(&self, what: &str, find: impl Fn(&EngineQueue) -> Option<T>) -> Result<T, Error> {
+        self.0.queues.iter().find_map(find).ok_or_else(|| {
+            let names: Vec<_> = self.0.queues.iter().map(EngineQueue::name).collect();
             let has = if names.is_empty() { "no engines".into() } else { names.join(", ") };
             Error::Invalid(format!("the cluster has no {what}; it has {has}"))
         })
@@ -81,8 +85,8 @@ impl Client {
     /// # Errors
     /// The cluster has no key-value store.
     pub fn kv(&self) -> Result<KeyValue, Error> {
-        self.find("key-value store", |way| match way {
-            Way::KeyValue(key_bytes, inbox) => {
+        self.find("key-value store", |engine_queue| match engine_queue {
+            EngineQueue::KeyValue(key_bytes, inbox) => {
                 Some(KeyValue { handle: Handle::new(inbox, &self.0.driver), key_bytes: *key_bytes })
             }
             _ => None,
@@ -94,8 +98,10 @@ impl Client {
     /// # Errors
     /// The cluster runs no transactions.
     pub fn transactions(&self) -> Result<Transactions, Error> {
-        self.find("transactions", |way| match way {
-            Way::Transactions(inbox) => Some(Transactions { handle: Handle::new(inbox, &self.0.driver) }),
+        self.find("transactions", |engine_queue| match engine_queue {
+            EngineQueue::Transactions(inbox) => {
+                Some(Transactions { handle: Handle::new(inbox, &self.0.driver) })
+            }
             _ => None,
         })
     }
@@ -105,8 +111,8 @@ impl Client {
     /// # Errors
     /// The cluster has no such object.
     pub fn object(&self, name: &str) -> Result<Object, Error> {
-        self.find(&format!("object `{name}`"), |way| match way {
-            Way::Object(known, definition, inbox) if known == name => Some(Object {
+        self.find(&format!("object `{name}`"), |engine_queue| match engine_queue {
+            EngineQueue::Object(known, definition, inbox) if known == name => Some(Object {
                 handle: Handle::new(inbox, &self.0.driver),
                 definition: Arc::clone(definition),
                 replica: None,
@@ -121,8 +127,8 @@ impl Client {
     /// # Errors
     /// The cluster has no such log.
     pub fn log(&self, name: &str) -> Result<Log, Error> {
-        self.find(&format!("log `{name}`"), |way| match way {
-            Way::Log(known, inbox) if known == name => {
+        self.find(&format!("log `{name}`"), |engine_queue| match engine_queue {
+            EngineQueue::Log(known, inbox) if known == name => {
                 Some(Log { handle: Handle::new(inbox, &self.0.driver) })
             }
             _ => None,
@@ -134,8 +140,8 @@ impl Client {
     /// # Errors
     /// The cluster has no rounds.
     pub fn rounds(&self) -> Result<Rounds, Error> {
-        self.find("rounds", |way| match way {
-            Way::Rounds(inbox) => Some(Rounds { handle: Handle::new(inbox, &self.0.driver) }),
+        self.find("rounds", |engine_queue| match engine_queue {
+            EngineQueue::Rounds(inbox) => Some(Rounds { handle: Handle::new(inbox, &self.0.driver) }),
             _ => None,
         })
     }
@@ -145,14 +151,14 @@ impl Client {
     /// # Errors
     /// The cluster has no locks.
     pub fn lock(&self) -> Result<Locks, Error> {
-        self.find("locks", |way| match way {
-            Way::Lock(inbox) => Some(Locks { handle: Handle::new(inbox, &self.0.driver) }),
+        self.find("locks", |engine_queue| match engine_queue {
+            EngineQueue::Lock(inbox) => Some(Locks { handle: Handle::new(inbox, &self.0.driver) }),
             _ => None,
         })
     }
 }
 
-impl Way {
+impl EngineQueue {
     fn name(&self) -> String {
         match self {
             Self::KeyValue(..) => "a key-value store".into(),
@@ -166,7 +172,10 @@ impl Way {
 }
 
 /// Makes the client half of an engine with its request queue, and the inbox of that queue.
-fn queue(cluster: &Cluster, engine: &EngineDescription) -> Result<(Box<dyn AnyQueue>, Way), OpenError> {
+fn queue(
+    cluster: &Cluster,
+    engine: &EngineDescription,
+) -> Result<(Box<dyn AnyQueue>, EngineQueue), OpenError> {
     let (nodes, first, give_up) = (cluster.nodes.len(), cluster.first, cluster.give_up);
     let room = cluster.datagram_bytes - HEADER_BYTES - TRAILER_BYTES - MESSAGE_HEADER_BYTES;
     let session = || ClientParameters {
@@ -185,8 +194,8 @@ fn queue(cluster: &Cluster, engine: &EngineDescription) -> Result<(Box<dyn AnyQu
                 ..weft_kv::ClientParameters::new(new_identity(), NodeSet::first(nodes))
             });
             let queue = RequestQueue::new(machine, give_up, room);
-            let way = Way::KeyValue(*key_bytes, queue.inbox());
-            (Box::new(queue), way)
+            let engine_queue = EngineQueue::KeyValue(*key_bytes, queue.inbox());
+            (Box::new(queue), engine_queue)
         }
         EngineDescription::Transactions => {
             let client = |_| weft_txn::client::ClientParameters {
@@ -196,16 +205,16 @@ fn queue(cluster: &Cluster, engine: &EngineDescription) -> Result<(Box<dyn AnyQu
             };
             let callers = 0..TransactionMachine::CALLERS;
             let queue = RequestQueue::new(TransactionMachine::new(callers.map(client)), give_up, room);
-            let way = Way::Transactions(queue.inbox());
-            (Box::new(queue), way)
+            let engine_queue = EngineQueue::Transactions(queue.inbox());
+            (Box::new(queue), engine_queue)
         }
         EngineDescription::Object { name, kind } => {
             let definition = cluster
                 .data_type(kind)
                 .map_err(|error| OpenError::Cluster(format!("the object `{name}` has {error}")))?;
             let queue = RequestQueue::new(ObjectMachine::new(session()), give_up, room);
-            let way = Way::Object(name.clone(), definition, queue.inbox());
-            (Box::new(queue), way)
+            let engine_queue = EngineQueue::Object(name.clone(), definition, queue.inbox());
+            (Box::new(queue), engine_queue)
         }
         EngineDescription::Log { name } => {
             let machine = LogMachine::new(weft_smr::client::ClientParameters {
@@ -215,18 +224,18 @@ fn queue(cluster: &Cluster, engine: &EngineDescription) -> Result<(Box<dyn AnyQu
                 ..weft_smr::client::ClientParameters::new(new_identity(), nodes)
             });
             let queue = RequestQueue::new(machine, give_up, room);
-            let way = Way::Log(name.clone(), queue.inbox());
-            (Box::new(queue), way)
+            let engine_queue = EngineQueue::Log(name.clone(), queue.inbox());
+            (Box::new(queue), engine_queue)
         }
         EngineDescription::Rounds => {
             let queue = RequestQueue::new(RoundsMachine::new(session()), give_up, room);
-            let way = Way::Rounds(queue.inbox());
-            (Box::new(queue), way)
+            let engine_queue = EngineQueue::Rounds(queue.inbox());
+            (Box::new(queue), engine_queue)
         }
         EngineDescription::Lock => {
             let queue = RequestQueue::new(LockMachine::new(session()), give_up, room);
-            let way = Way::Lock(queue.inbox());
-            (Box::new(queue), way)
+            let engine_queue = EngineQueue::Lock(queue.inbox());
+            (Box::new(queue), engine_queue)
         }
     })
 }

@@ -48,7 +48,7 @@ impl Core {
 
     /// Ends the sessions of all engines: no more requests will be sent.
     pub fn leave(&mut self) {
-        self.queues.iter_mut().for_each(|queue| queue.leave());
+        self.queues.iter_mut().for_each(|queue| queue.end_session());
     }
 
     /// Appends the next datagram to `out` and returns its destination.

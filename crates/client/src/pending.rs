@@ -72,7 +72,7 @@ impl<T> Future for Pending<T> {
 pub(crate) struct Promise<T>(Option<Arc<Shared<T>>>);
 
 impl<T> Promise<T> {
-    pub fn keep(mut self, result: Result<T, Error>) {
+    pub fn complete(mut self, result: Result<T, Error>) {
         self.settle(result);
     }
 
@@ -115,7 +115,7 @@ mod tests {
         let (promise, pending) = pending();
         assert!(!pending.is_ready());
         let waits = thread::spawn(|| pending.wait());
-        promise.keep(Ok(7));
+        promise.complete(Ok(7));
         assert_eq!(waits.join().unwrap(), Ok(7));
     }
 
@@ -134,7 +134,7 @@ mod tests {
         let mut poll = || Pin::new(&mut pending).poll(&mut Context::from_waker(&waker));
         assert_eq!(poll(), Poll::Pending);
         assert_eq!(count.0.load(Ordering::SeqCst), 0);
-        promise.keep(Ok("answer"));
+        promise.complete(Ok("answer"));
         assert_eq!((poll(), count.0.load(Ordering::SeqCst)), (Poll::Ready(Ok("answer")), 1));
     }
 

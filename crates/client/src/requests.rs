@@ -38,7 +38,7 @@ pub(crate) trait ClientHalf: Send {
     fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)>;
 
     /// Ends the session: [`ClientHalf::poll_transmit`] returns the last messages, and no more requests follow.
-    fn leave(&mut self) {}
+    fn end_session(&mut self) {}
 }
 
 /// The callback that receives the result of a request.
@@ -56,7 +56,7 @@ pub(crate) struct Inbox<M: ClientHalf> {
 
 impl<M: ClientHalf> Inbox<M> {
     /// Enqueues a request, or reports at once that it is too long.
-    pub fn leave(&self, request: M::Request, deliver: Deliver<M::Reply>) {
+    pub fn enqueue(&self, request: M::Request, deliver: Deliver<M::Reply>) {
         let bytes = M::message_bytes(&request);
         if bytes > self.room {
             let room = self.room;
@@ -129,7 +129,7 @@ pub(crate) trait AnyQueue: Send {
     fn next_deadline(&self) -> Option<Instant>;
     fn handle_deadline(&mut self, now: Instant);
     fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)>;
-    fn leave(&mut self);
+    fn end_session(&mut self);
 }
 
 impl<M: ClientHalf> AnyQueue for RequestQueue<M> {
@@ -173,7 +173,7 @@ impl<M: ClientHalf> AnyQueue for RequestQueue<M> {
         self.machine.poll_transmit(out)
     }
 
-    fn leave(&mut self) {
-        self.machine.leave();
+    fn end_session(&mut self) {
+        self.machine.end_session();
     }
 }

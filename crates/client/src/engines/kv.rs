@@ -4,7 +4,7 @@ use weft_kv::message::Request;
 use weft_kv::{Client, ClientParameters, Completion, Outcome, Task};
 use weft_time::{Duration, Instant};
 
-use super::{Handle, STRANGE, refused};
+use super::{Handle, UNEXPECTED_ANSWER, refused};
 use crate::requests::ClientHalf;
 use crate::{Error, Pending};
 
@@ -67,7 +67,7 @@ impl KvMachine {
             }
             Outcome::Done { version } => Ok(KvReply::Done { version }),
             Outcome::NotFound => Ok(KvReply::NotFound),
-            Outcome::Scanned { .. } => Err(STRANGE),
+            Outcome::Scanned { .. } => Err(UNEXPECTED_ANSWER),
             Outcome::Mismatch { version } => Ok(KvReply::Mismatch { version }),
             Outcome::TableFull => Err(Error::Refused("the key's bucket is full: raise capacity_keys")),
             Outcome::SessionsFull => {
@@ -135,7 +135,7 @@ impl ClientHalf for KvMachine {
         Some((node.index(), kind))
     }
 
-    fn leave(&mut self) {
+    fn end_session(&mut self) {
         self.client.leave();
     }
 }
@@ -193,7 +193,7 @@ impl KeyValue {
         self.ask(KvRequest::Get { key: key.to_vec() }, |reply| match reply {
             KvReply::Value(value) => Ok(Some(value)),
             KvReply::NotFound => Ok(None),
-            _ => Err(STRANGE),
+            _ => Err(UNEXPECTED_ANSWER),
         })
     }
 
@@ -201,7 +201,7 @@ impl KeyValue {
     pub fn put(&self, key: &[u8], value: &[u8]) -> Pending<u64> {
         self.ask(KvRequest::Put { key: key.to_vec(), value: value.to_vec() }, |reply| match reply {
             KvReply::Done { version } => Ok(version),
-            _ => Err(STRANGE),
+            _ => Err(UNEXPECTED_ANSWER),
         })
     }
 
@@ -210,7 +210,7 @@ impl KeyValue {
         self.ask(KvRequest::Delete { key: key.to_vec() }, |reply| match reply {
             KvReply::Done { version } => Ok(Some(version)),
             KvReply::NotFound => Ok(None),
-            _ => Err(STRANGE),
+            _ => Err(UNEXPECTED_ANSWER),
         })
     }
 
@@ -230,6 +230,6 @@ fn compared(reply: KvReply) -> Result<CompareAndSet, Error> {
     match reply {
         KvReply::Done { version } => Ok(CompareAndSet::Done { version }),
         KvReply::Mismatch { version } => Ok(CompareAndSet::Mismatch { version }),
-        _ => Err(STRANGE),
+        _ => Err(UNEXPECTED_ANSWER),
     }
 }

@@ -6,7 +6,7 @@ use weft_lock::{Client, Completion, Name, Outcome, Task};
 use weft_session::ClientParameters;
 use weft_time::{Duration, Instant};
 
-use super::{Handle, STRANGE, refused};
+use super::{Handle, UNEXPECTED_ANSWER, refused};
 use crate::identity::new_identity;
 use crate::requests::ClientHalf;
 use crate::{Error, Pending};
@@ -24,7 +24,7 @@ impl LockMachine {
     fn end(&self, Completion { call, outcome }: Completion) -> (u64, Result<Outcome, Error>) {
         let reply = match outcome {
             Outcome::Full => Err(Error::Refused("as many locks are held as the cluster is configured for")),
-            Outcome::BadRequest => Err(STRANGE),
+            Outcome::BadRequest => Err(UNEXPECTED_ANSWER),
             Outcome::Unknown => Err(Error::Unknown { after: self.give_up }),
             outcome => Ok(outcome),
         };
@@ -152,7 +152,7 @@ impl Locks {
                 Outcome::Held { token, remaining } => {
                     Ok(Acquired::Held(Holder { token, remaining: real(remaining) }))
                 }
-                _ => Err(STRANGE),
+                _ => Err(UNEXPECTED_ANSWER),
             },
         )
     }
@@ -166,7 +166,7 @@ impl Locks {
             |begun, outcome| match outcome {
                 Outcome::Granted { token, ttl, .. } => Ok(Some(lease(begun, token, ttl))),
                 Outcome::Lost => Ok(None),
-                _ => Err(STRANGE),
+                _ => Err(UNEXPECTED_ANSWER),
             },
         )
     }
@@ -179,7 +179,7 @@ impl Locks {
             |_, outcome| match outcome {
                 Outcome::Free => Ok(true),
                 Outcome::Lost => Ok(false),
-                _ => Err(STRANGE),
+                _ => Err(UNEXPECTED_ANSWER),
             },
         )
     }
@@ -192,7 +192,7 @@ impl Locks {
             |_, outcome| match outcome {
                 Outcome::Held { token, remaining } => Ok(Some(Holder { token, remaining: real(remaining) })),
                 Outcome::Free => Ok(None),
-                _ => Err(STRANGE),
+                _ => Err(UNEXPECTED_ANSWER),
             },
         )
     }

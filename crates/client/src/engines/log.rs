@@ -9,7 +9,7 @@ use weft_smr::client::{Client, ClientParameters, Completion, Outcome, Task};
 use weft_smr::log::{Answer, Append};
 use weft_time::{Duration, Instant};
 
-use super::{Handle, STRANGE};
+use super::{Handle, UNEXPECTED_ANSWER};
 use crate::requests::ClientHalf;
 use crate::{Error, Pending};
 
@@ -153,7 +153,7 @@ impl Log {
     pub fn append(&self, content: &[u8]) -> Pending<u64> {
         self.handle.ask(LogRequest::Append(content.to_vec()), |reply| match reply {
             LogReply::Appended(index) => Ok(index),
-            _ => Err(STRANGE),
+            _ => Err(UNEXPECTED_ANSWER),
         })
     }
 
@@ -163,7 +163,7 @@ impl Log {
         self.handle.ask(LogRequest::Read(index), |reply| match reply {
             LogReply::Read(read) => Ok(read),
             LogReply::Forgotten(index) => Err(Error::Forgotten { index }),
-            _ => Err(STRANGE),
+            _ => Err(UNEXPECTED_ANSWER),
         })
     }
 
@@ -172,7 +172,7 @@ impl Log {
     pub fn status(&self) -> Pending<Answer> {
         self.handle.ask(LogRequest::Status, |reply| match reply {
             LogReply::Status(answer) => Ok(answer),
-            _ => Err(STRANGE),
+            _ => Err(UNEXPECTED_ANSWER),
         })
     }
 

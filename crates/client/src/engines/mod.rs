@@ -58,7 +58,7 @@ impl<M: ClientHalf> Handle<M> {
         read: impl FnOnce(M::Reply) -> Result<T, Error> + Send + 'static,
     ) -> Pending<T> {
         let (promise, answer) = pending();
-        self.inbox.leave(request, Box::new(move |reply| promise.keep(reply.and_then(read))));
+        self.inbox.enqueue(request, Box::new(move |reply| promise.complete(reply.and_then(read))));
         self.driver.notifier.notify();
         answer
     }
@@ -67,10 +67,10 @@ impl<M: ClientHalf> Handle<M> {
 /// A result that is ready at once: an error.
 pub(crate) fn refused<T>(error: Error) -> Pending<T> {
     let (promise, answer) = pending();
-    promise.keep(Err(error));
+    promise.complete(Err(error));
     answer
 }
 
 /// The answer does not match the request.
-pub(crate) const STRANGE: Error =
+pub(crate) const UNEXPECTED_ANSWER: Error =
     Error::Refused("the answer does not fit the request: the cluster is of another version");

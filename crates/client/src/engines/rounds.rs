@@ -6,7 +6,7 @@ use weft_rounds::message::Answer;
 use weft_session::ClientParameters;
 use weft_time::{Duration, Instant};
 
-use super::{Handle, STRANGE, refused};
+use super::{Handle, UNEXPECTED_ANSWER, refused};
 use crate::requests::ClientHalf;
 use crate::{Error, Pending};
 
@@ -148,7 +148,7 @@ impl Rounds {
         }
         self.handle.ask(RoundsRequest::Propose(proposal.to_vec()), |reply| match reply {
             RoundsReply::Proposal(proposal) => Ok(proposal),
-            _ => Err(STRANGE),
+            _ => Err(UNEXPECTED_ANSWER),
         })
     }
 
@@ -156,7 +156,7 @@ impl Rounds {
     pub fn read(&self, after: Option<Position>) -> Pending<DecisionList> {
         self.handle.ask(RoundsRequest::Read(after), |reply| match reply {
             RoundsReply::Decisions(list) => Ok(list),
-            _ => Err(STRANGE),
+            _ => Err(UNEXPECTED_ANSWER),
         })
     }
 
@@ -164,7 +164,7 @@ impl Rounds {
     pub fn status(&self) -> Pending<Answer> {
         self.handle.ask(RoundsRequest::Status, |reply| match reply {
             RoundsReply::Status(answer) => Ok(answer),
-            _ => Err(STRANGE),
+            _ => Err(UNEXPECTED_ANSWER),
         })
     }
 }
