@@ -5,7 +5,7 @@
 //! two operations.
 
 use crate::operation::{Action, Call, Outcome};
-use crate::words::{claim, news, who};
+use crate::words::{describe_client, describe_outcome, describe_version};
 
 /// A contradicting pair among `calls`, which are sorted by invocation, if there is one.
 pub(crate) fn find(calls: &[Call]) -> Option<[Call; 2]> {
@@ -71,13 +71,13 @@ pub(crate) fn contradiction(a: &Call, b: &Call) -> Option<String> {
 
 fn one_version_twice(a: &Call, b: &Call) -> Option<String> {
     let version = a.produced_version().filter(|&version| b.produced_version() == Some(version))?;
-    Some(format!("{} and {} were both given version {version}", who(a), who(b)))
+    Some(format!("{} and {} were both given version {version}", describe_client(a), describe_client(b)))
 }
 
 fn one_version_replaced_twice(a: &Call, b: &Call) -> Option<String> {
     let version =
         a.replaced_version().filter(|&version| version != 0 && b.replaced_version() == Some(version))?;
-    Some(format!("{} and {} both succeeded on version {version}", who(a), who(b)))
+    Some(format!("{} and {} both succeeded on version {version}", describe_client(a), describe_client(b)))
 }
 
 fn two_values_of_one_version(a: &Call, b: &Call) -> Option<String> {
@@ -92,8 +92,8 @@ fn two_values_of_one_version(a: &Call, b: &Call) -> Option<String> {
     (version == other_version && value != other_value).then(|| {
         format!(
             "version {version} holds value {value:#x} for {} and value {other_value:#x} for {}",
-            who(a),
-            who(b)
+            describe_client(a),
+            describe_client(b)
         )
     })
 }
@@ -104,10 +104,11 @@ fn version_went_back(earlier: &Call, later: &Call) -> Option<String> {
         Some(observed) => observed < reached,
         None => later.produced_version()? <= reached,
     };
-    goes_back.then(|| format!("{} after {}", claim(later), news(earlier)))
+    goes_back.then(|| format!("{} after {}", describe_version(later), describe_outcome(earlier)))
 }
 
 fn read_before_written(reader: &Call, writer: &Call) -> Option<String> {
     let read = writer.produced_version().is_some() && reader.observed_version() == writer.produced_version();
-    (read && reader.precedes(writer)).then(|| format!("{} before {} was invoked", claim(reader), who(writer)))
+    (read && reader.precedes(writer))
+        .then(|| format!("{} before {} was invoked", describe_version(reader), describe_client(writer)))
 }

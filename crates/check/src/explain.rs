@@ -4,7 +4,7 @@ use crate::Start;
 use crate::contradiction::contradiction;
 use crate::operation::{Action, Call, Outcome};
 use crate::register::possible;
-use crate::words::{claim, news, who};
+use crate::words::{describe_client, describe_outcome, describe_version};
 
 /// The sentence for `calls`, a violation that was reduced to few operations.
 pub(crate) fn explain(calls: &[Call], start: Start) -> String {
@@ -26,7 +26,7 @@ fn impossible_outcome(calls: &[Call]) -> Option<String> {
     let call = calls.iter().find(wrong)?;
     Some(format!(
         "{} ({}) was answered \"{}\", which is no answer to it in any state",
-        who(call),
+        describe_client(call),
         call.action,
         call.outcome.expect("has an outcome")
     ))
@@ -38,7 +38,11 @@ fn first_written_twice(calls: &[Call]) -> Option<String> {
     }
     let mut firsts = calls.iter().filter(|call| call.replaced_version() == Some(0));
     let (a, b) = (firsts.next()?, firsts.next()?);
-    Some(format!("{} and {} both succeeded on an absent key, and nothing deleted it", who(a), who(b)))
+    Some(format!(
+        "{} and {} both succeeded on an absent key, and nothing deleted it",
+        describe_client(a),
+        describe_client(b)
+    ))
 }
 
 fn version_from_nowhere(calls: &[Call], start: Start) -> Option<String> {
@@ -46,9 +50,9 @@ fn version_from_nowhere(calls: &[Call], start: Start) -> Option<String> {
         let version = call.observed_version()?;
         let written_by = |other: &&Call| other.produced_version() == Some(version);
         if let Some(writer) = calls.iter().find(written_by) {
-            return call
-                .precedes(writer)
-                .then(|| format!("{} before {} was invoked", claim(call), who(writer)));
+            return call.precedes(writer).then(|| {
+                format!("{} before {} was invoked", describe_version(call), describe_client(writer))
+            });
         }
         let may_have_written = |other: &Call| {
             let value = match other.action {
@@ -65,15 +69,15 @@ fn version_from_nowhere(calls: &[Call], start: Start) -> Option<String> {
             return None;
         }
         if start == Start::Empty {
-            return Some(format!("{}, which no operation had written", claim(call)));
+            return Some(format!("{}, which no operation had written", describe_version(call)));
         }
         let earlier = calls.iter().find(|other| {
             other.precedes(call) && other.greatest_version().is_some_and(|reached| reached < version)
         })?;
         Some(format!(
             "{} after {}, and no operation in between can have written it",
-            claim(call),
-            news(earlier)
+            describe_version(call),
+            describe_outcome(earlier)
         ))
     })
 }
@@ -86,8 +90,9 @@ fn vanished(calls: &[Call]) -> Option<String> {
         return None;
     }
     ordered_pairs(calls).find_map(|(earlier, later)| {
-        (later.observed_absence() && earlier.greatest_version().is_some())
-            .then(|| format!("{} after {}, and nothing deleted it", claim(later), news(earlier)))
+        (later.observed_absence() && earlier.greatest_version().is_some()).then(|| {
+            format!("{} after {}, and nothing deleted it", describe_version(later), describe_outcome(earlier))
+        })
     })
 }
 
@@ -104,10 +109,10 @@ fn reappeared(calls: &[Call]) -> Option<String> {
                 && call.outcome.is_none_or(Outcome::took_effect)
         });
         (absent && present && !wrote).then(|| {
-            let found = claim(later);
+            let found = describe_version(later);
             format!(
                 "{found} after {} found or left the key absent, and nothing wrote it in between",
-                who(earlier)
+                describe_client(earlier)
             )
         })
     })

@@ -2,7 +2,7 @@
 
 use crate::operation::{Action, Call, Outcome};
 
-pub(crate) fn who(call: &Call) -> String {
+pub(crate) fn describe_client(call: &Call) -> String {
     let verb = match call.action {
         Action::Get => "get",
         Action::Put { .. } => "put",
@@ -14,8 +14,8 @@ pub(crate) fn who(call: &Call) -> String {
 }
 
 /// What `call` says about the first version that it names.
-pub(crate) fn claim(call: &Call) -> String {
-    let who = who(call);
+pub(crate) fn describe_version(call: &Call) -> String {
+    let who = describe_client(call);
     match (call.action, call.outcome) {
         (_, Some(Outcome::Found { version, .. })) => format!("{who} returned version {version}"),
         (_, Some(Outcome::Mismatch { version })) if version > 0 => format!("{who} found version {version}"),
@@ -36,7 +36,7 @@ pub(crate) fn claim(call: &Call) -> String {
 }
 
 /// How the client of `call` learned of the greatest version that it names.
-pub(crate) fn news(call: &Call) -> String {
+pub(crate) fn describe_outcome(call: &Call) -> String {
     match call.outcome {
         Some(Outcome::Deleted { version }) => {
             format!(

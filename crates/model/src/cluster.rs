@@ -57,7 +57,7 @@ impl<S: Clone, const N: usize> Cluster<S, N> {
     }
 
     /// Whether a node that receives these nodes' messages receives a decision.
-    pub(crate) fn told(&self, heard: u8) -> bool {
+    pub(crate) fn received_decision(&self, heard: u8) -> bool {
         nodes_of(heard & all_of(N)).any(|from| self.decisions[from].is_some())
     }
 
@@ -66,7 +66,7 @@ impl<S: Clone, const N: usize> Cluster<S, N> {
         let messages = self.messages(protocol);
         let rounds: [_; N] =
             array::from_fn(|node| self.round_of(protocol, &messages, node, all_of(N) & !lost[node]));
-        let told: [_; N] = array::from_fn(|node| self.told(all_of(N) & !lost[node]));
+        let told: [_; N] = array::from_fn(|node| self.received_decision(all_of(N) & !lost[node]));
         for (node, (state, decided)) in rounds.into_iter().enumerate() {
             self.record(protocol, node, decided, &state, told[node]);
             self.nodes[node] = state;

@@ -140,7 +140,10 @@ impl<P: Protocol, const N: usize> Model for Exploration<P, N> {
             let before = actions.len();
             for lost in subsets(self.adversary.droppable(N, node)) {
                 let heard = all_of(N) & !lost;
-                let result = (cluster.round_of(&self.protocol, &messages, node, heard), cluster.told(heard));
+                let result = (
+                    cluster.round_of(&self.protocol, &messages, node, heard),
+                    cluster.received_decision(heard),
+                );
                 if results.contains(&result) {
                     continue;
                 }

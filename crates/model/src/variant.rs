@@ -77,7 +77,7 @@ pub struct VariantNode {
     /// Whether an accepted message of this round was from a locked node.
     heard_lock: bool,
     /// A decision that was received in this round.
-    told: Option<u8>,
+    received_decision: Option<u8>,
     decision: Option<u8>,
 }
 
@@ -140,7 +140,7 @@ impl Protocol for Variant {
             heard_locked: 0,
             locked: false,
             heard_lock: false,
-            told: None,
+            received_decision: None,
             decision: None,
         }
     }
@@ -151,7 +151,7 @@ impl Protocol for Variant {
     }
 
     fn receive(&self, node: &mut VariantNode, from: usize, message: &VariantMessage) {
-        node.told = node.told.or(message.decision);
+        node.received_decision = node.received_decision.or(message.decision);
         let suspects = node.suspected >> from & 1 == 1 && !self.has(Bug::ForgivingSuspicion);
         let suspected = message.suspected >> node.node & 1 == 1
             && !self.has(Bug::OneSidedSuspicion)
@@ -198,8 +198,8 @@ impl Protocol for Variant {
         let by_lock = node.locked && node.heard_locked.count_ones() as usize >= quorum;
         let decides = if node.decision.is_some() {
             None
-        } else if node.told.is_some() {
-            node.told
+        } else if node.received_decision.is_some() {
+            node.received_decision
         } else if active && (by_lock || self.unanimous(&node.rows)) {
             Some(self.held(&node.rows))
         } else {
@@ -209,7 +209,7 @@ impl Protocol for Variant {
         node.round += 1;
         node.accepted = 0;
         node.heard_lock = false;
-        node.told = None;
+        node.received_decision = None;
         decides
     }
 

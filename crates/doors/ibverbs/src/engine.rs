@@ -49,7 +49,7 @@ const LOOK_EVERY: u32 = 16;
 /// State of the helper: it waits for packets, timers and calls.
 const WATCHING: u8 = 0;
 /// State of the helper: it leaves the device to the program.
-const LEAVING_ALONE: u8 = 1;
+const DRIVEN_BY_PROGRAM: u8 = 1;
 
 /// Where the events of an object are reported.
 #[derive(Clone)]
@@ -331,7 +331,7 @@ impl Engine {
         self.armed.store(true, Ordering::Release);
         state.transmit();
         self.deliver(state);
-        if self.helper.load(Ordering::Acquire) == LEAVING_ALONE {
+        if self.helper.load(Ordering::Acquire) == DRIVEN_BY_PROGRAM {
             self.wake();
         }
     }
@@ -343,7 +343,7 @@ impl Engine {
             let now = self.polls.load(Ordering::Relaxed);
             if now != polls && !self.armed.load(Ordering::Acquire) {
                 polls = now;
-                self.helper.store(LEAVING_ALONE, Ordering::Release);
+                self.helper.store(DRIVEN_BY_PROGRAM, Ordering::Release);
                 self.sleep(false, Some(Duration::from_ns(LEAVE_ALONE_NS as u64)));
                 continue;
             }
@@ -457,7 +457,7 @@ impl State {
         if sends {
             self.transmit();
         }
-        self.tell_of_connections();
+        self.deliver_connection_events();
     }
 
     /// How long the helper may sleep.

@@ -108,7 +108,7 @@ impl EventTarget {
 
 impl State {
     /// Moves the manager's events to the channels of the identifiers that they concern.
-    pub fn tell_of_connections(&mut self) {
+    pub fn deliver_connection_events(&mut self) {
         while let Some(event) = self.manager.poll_event() {
             let told = match &event {
                 Event::Requested { request, .. } => self.listeners.get(&request.service.0),
