@@ -139,7 +139,7 @@ fn finds(runs: &NodeCampaign, locks: Locks) -> bool {
 /// The cluster must not stop serving during a partial partition.
 #[test]
 fn campaigns_of_locks_catch_members_that_stay_although_they_are_parted() {
-    assert_caught(&[NodeBug::PartedKept], NodeBug::name, |seed, node_bug| {
+    assert_caught(&[NodeBug::PartitionedKept], NodeBug::name, |seed, node_bug| {
         let kinds = FaultKinds::NONE.with(FaultKind::PartialPartition);
         let runs = node_campaign(seed, kinds, node_bug);
         finds(&runs, Locks::default())

@@ -294,7 +294,7 @@ fn campaigns_catch_planted_bugs_around_the_engine() {
         (NodeBug::LeaseFromReceipt, Some(late_grants), FaultKinds::ALL),
         (NodeBug::AnswerBeforeStored, None, FaultKinds::ALL),
         (NodeBug::KeysOfFormerLife, None, FaultKinds::ALL),
-        (NodeBug::PartedKept, None, parted),
+        (NodeBug::PartitionedKept, None, parted),
     ] {
         let psp = bug == NodeBug::KeysOfFormerLife;
         let finds = |seed, node_bug| {

@@ -44,7 +44,7 @@ pub struct Agent {
     parameters: AgentParameters,
     cluster: ClusterName,
     profile: Option<Profile>,
-    misfit: Option<Misfit>,
+    mismatch: Option<Mismatch>,
     status: EngineStatus,
     /// The other nodes from which this node receives beacons; all, until [`Agent::peers_heard`] is called.
     peers_heard: NodeSet,
@@ -74,7 +74,7 @@ pub struct Agent {
 
 /// Why a node does not belong to the cluster of the membership service that it has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Misfit {
+pub enum Mismatch {
     /// The service belongs to another cluster.
     #[error(
         "[cluster] name = \"{ours}\" here and \"{theirs}\" at the membership service; correct the name, or the \
@@ -125,7 +125,7 @@ impl Agent {
             parameters,
             cluster: ClusterName::default(),
             profile: None,
-            misfit: None,
+            mismatch: None,
             status: EngineStatus::STARTING,
             peers_heard: NodeSet::first(NODES_MAX),
             view: View::default(),
@@ -178,10 +178,15 @@ impl Agent {
                 && self.status.state != EngineState::Starting
                 && view.members().contains(self.node)
         });
-        let hears = self.hears(now);
-        self.has_told_service = hears.contains(self.node);
-        let heartbeat =
-            Heartbeat { node: self.node, incarnation: self.incarnation, status: self.status, hears, claim };
+        let receives_from = self.receives_from(now);
+        self.has_told_service = receives_from.contains(self.node);
+        let heartbeat = Heartbeat {
+            node: self.node,
+            incarnation: self.incarnation,
+            status: self.status,
+            receives_from,
+            claim,
+        };
         let profile = self.profile.clone().filter(|_| self.status.state == EngineState::Starting);
         Some(Message::Heartbeat { token, heartbeat, profile }.encode(self.cluster.id()))
     }
@@ -209,7 +214,7 @@ impl Agent {
                 let sent = if self.planted_bug == Some(PlantedBug::LeaseFromReceipt) { now } else { sent };
                 self.lease = Some(lease);
                 self.refusal = None;
-                self.misfit = None;
+                self.mismatch = None;
                 self.accept(view, sent + lease);
             }
             Message::Refusal { node, incarnation, token, reason, epoch: _ } => {
@@ -229,7 +234,7 @@ impl Agent {
                     | Reason::UnknownNode
                     | Reason::Ahead
                     | Reason::Occupied
-                    | Reason::Parted => None,
+                    | Reason::Partitioned => None,
                 };
                 self.ended = self.action.is_some();
             }
@@ -244,12 +249,12 @@ impl Agent {
             Message::OtherCluster { node, incarnation, token, name } => {
                 self.check_recipient(node, incarnation)?;
                 self.answered(token)?;
-                self.give_up(Misfit::Cluster { ours: self.cluster, theirs: name });
+                self.end_with(Mismatch::Cluster { ours: self.cluster, theirs: name });
             }
             Message::OtherConfiguration { node, incarnation, token, difference } => {
                 self.check_recipient(node, incarnation)?;
                 self.answered(token)?;
-                self.give_up(Misfit::Configuration(difference));
+                self.end_with(Mismatch::Configuration(difference));
             }
             Message::Heartbeat { .. } | Message::Beacon { .. } => return Err(ReceiveError::NotForUs),
         }
@@ -263,8 +268,8 @@ impl Agent {
 
     /// Ends an agent whose node was never a member. A node that holds data waits for a service of its own cluster
     /// instead: a service started with a wrong name must not stop all nodes.
-    fn give_up(&mut self, misfit: Misfit) {
-        self.misfit = Some(misfit);
+    fn end_with(&mut self, mismatch: Mismatch) {
+        self.mismatch = Some(mismatch);
         if self.view.epoch == Epoch(0) {
             self.action = Some(Action::Stop);
             self.ended = true;
@@ -301,7 +306,7 @@ impl Agent {
     }
 
     /// The peers from which the node receives beacons, and the node itself if it receives the service's answers.
-    fn hears(&self, now: Instant) -> NodeSet {
+    fn receives_from(&self, now: Instant) -> NodeSet {
         let is_late = |sent: Instant| self.lease.is_some_and(|lease| now.saturating_since(sent) >= lease);
         match self.newest_answered {
             Some(sent) if !is_late(sent) => self.peers_heard.with(self.node),
@@ -310,8 +315,8 @@ impl Agent {
     }
 
     /// Why the service refuses this node for good, if it does.
-    pub fn misfit(&self) -> Option<Misfit> {
-        self.misfit
+    pub fn mismatch(&self) -> Option<Mismatch> {
+        self.mismatch
     }
 
     /// The node to which this agent belongs.
@@ -476,7 +481,7 @@ mod tests {
         let first = token(&mut newcomer, 10);
         newcomer.receive(at(11), &foreign(first)).unwrap();
         assert_eq!(newcomer.poll_action(), Some(Action::Stop));
-        let told = newcomer.misfit().unwrap().to_string();
+        let told = newcomer.mismatch().unwrap().to_string();
         assert!(
             told.starts_with("[cluster] name = \"weft\" here and \"ledger\" at the membership service"),
             "{told}"
@@ -489,10 +494,10 @@ mod tests {
         let second = token(&mut member, 50);
         member.receive(at(51), &foreign(second)).unwrap();
         assert_eq!(member.poll_action(), None);
-        assert!(member.misfit().is_some());
+        assert!(member.mismatch().is_some());
         let third = token(&mut member, 90);
         member.receive(at(91), &grant(third, 1)).unwrap();
-        assert_eq!(member.misfit(), None);
+        assert_eq!(member.mismatch(), None);
     }
 
     #[test]

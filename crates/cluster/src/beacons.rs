@@ -21,7 +21,7 @@ const IDLE_INTERVAL: Duration = Duration::from_ms(50);
 /// or not. It reports to the membership service from which nodes it has received beacons. The
 /// [`Service`](crate::Service) excludes nodes from the view that do not receive each other's.
 #[derive(Clone, Debug)]
-pub struct Hearing {
+pub struct Beacons {
     node: NodeId,
     cluster: ClusterId,
     /// Length of leases, as this node or a peer was granted one.
@@ -30,7 +30,7 @@ pub struct Hearing {
     next: Instant,
 }
 
-impl Hearing {
+impl Beacons {
     /// The state of `node` before the first beacon has arrived.
     pub fn new(node: NodeId, cluster: ClusterId) -> Self {
         Self { node, cluster, lease: None, heard: [None; NODES_MAX], next: Instant::ZERO }
@@ -49,7 +49,7 @@ impl Hearing {
         }
     }
 
-    /// When [`Hearing::poll_transmit`] returns the next beacon, and when [`Hearing::peers`] should be polled
+    /// When [`Beacons::poll_transmit`] returns the next beacon, and when [`Beacons::peers`] should be polled
     /// again.
     pub const fn next_deadline(&self) -> Instant {
         self.next
@@ -98,13 +98,13 @@ mod tests {
         Instant::ZERO + Duration::from_ms(ms)
     }
 
-    fn hearing(node: usize) -> Hearing {
-        Hearing::new(NodeId::new(node).unwrap(), ClusterId::default())
+    fn beacons(node: usize) -> Beacons {
+        Beacons::new(NodeId::new(node).unwrap(), ClusterId::default())
     }
 
     #[test]
     fn a_peer_is_heard_for_a_lease_after_its_last_beacon() {
-        let (mut member, mut newcomer) = (hearing(0), hearing(1));
+        let (mut member, mut newcomer) = (beacons(0), beacons(1));
         let [zero, one] = [0, 1].map(|node| NodeId::new(node).unwrap());
         member.learn_lease(LEASE);
         let beacon = member.poll_transmit(at(0)).unwrap();
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_node_that_learns_that_leases_are_short_sends_beacons_more_often() {
-        let mut founder = hearing(0);
+        let mut founder = beacons(0);
         founder.poll_transmit(at(1)).unwrap();
         assert_eq!(founder.next_deadline(), at(51));
         founder.learn_lease(Duration::from_ms(8));
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn beacons_of_others_are_none() {
-        let mut here = hearing(0);
+        let mut here = beacons(0);
         let one = NodeId::new(1).unwrap();
         let other = Message::Beacon { node: one, lease: None }.encode(ClusterId(9));
         assert!(!here.receive(at(0), one, &other) && !here.receive(at(0), one, b"WFTM"));

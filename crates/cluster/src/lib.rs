@@ -38,9 +38,9 @@
 //! - The service's host stores the snapshot that [`Server::take_unsaved`] returns before it sends anything.
 
 mod agent;
+mod beacons;
 mod config;
 mod durable;
-mod hearing;
 mod identity;
 mod lease;
 mod membership;
@@ -54,7 +54,8 @@ mod service;
 pub mod status;
 mod text;
 
-pub use agent::{Agent, AgentParameters, Misfit, ReceiveError};
+pub use agent::{Agent, AgentParameters, Mismatch, ReceiveError};
+pub use beacons::Beacons;
 pub use config::engines::{
     DEFAULT_REPLICAS, ENGINES_MAX, EngineConfig, EnginesConfig, KvConfig, LockConfig, LogConfig,
     ObjectConfig, RoundsConfig, TransactionsConfig,
@@ -65,7 +66,6 @@ pub use config::{
     ROCE_PORT, RedisConfig, ServeConfig, ServiceConfig, configuration_reference,
 };
 pub use durable::{Durable, DurableError, NodeRecord, Role};
-pub use hearing::Hearing;
 pub use identity::{ClusterId, ClusterName};
 pub use lease::{LEASE_MAX, LEASE_MIN};
 pub use membership::{Action, Incarnation, Membership, Reason};

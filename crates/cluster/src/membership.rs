@@ -113,7 +113,7 @@ pub enum Reason {
     Taken,
     /// The node and a member do not receive each other's beacons, or the node does not receive the service's
     /// answers: it stays out of the view until they do.
-    Parted,
+    Partitioned,
     /// All engines that held all data are gone, so the data is lost. The cluster stays stopped.
     Halted,
     /// No such node is configured.
@@ -132,7 +132,7 @@ impl fmt::Display for Reason {
             Self::Taken => {
                 "another process runs this node and is alive; stop it, or give this one a number of its own"
             }
-            Self::Parted => {
+            Self::Partitioned => {
                 "it and members of the cluster do not hear each other; it is left out until they do: look at the \
                  network between them"
             }

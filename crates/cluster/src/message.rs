@@ -73,8 +73,8 @@ pub struct Heartbeat {
     /// Status of the node's engine.
     pub status: EngineStatus,
     /// The nodes from which this node has received a beacon within the length of a lease; with itself, if it has
-    /// received an answer of the service in that time. See [`Hearing`](crate::Hearing).
-    pub hears: NodeSet,
+    /// received an answer of the service in that time. See [`Beacons`](crate::Beacons).
+    pub receives_from: NodeSet,
     /// The newest view that the node has received. It is sent only to a service that has lost its state: see
     /// [`Service`](crate::Service).
     pub claim: Option<View>,
@@ -221,10 +221,10 @@ impl Message {
         let header = match *self {
             Self::Heartbeat {
                 token,
-                heartbeat: Heartbeat { node, incarnation, status, hears, claim },
+                heartbeat: Heartbeat { node, incarnation, status, receives_from, claim },
                 ref profile,
             } => {
-                body.extend(hears.bits().to_be_bytes());
+                body.extend(receives_from.bits().to_be_bytes());
                 if let Some(profile) = profile {
                     profile.encode(&mut body);
                 } else if let Some(view) = claim {
@@ -322,7 +322,7 @@ impl Message {
                 if body.len() < HEARS_BYTES {
                     return Err(length);
                 }
-                let hears = NodeSet::from_bits(u16::from_be_bytes(reader.take()));
+                let receives_from = NodeSet::from_bits(u16::from_be_bytes(reader.take()));
                 let body = reader.rest;
                 let (profile, claim) = match body {
                     [] => (None, None),
@@ -338,7 +338,7 @@ impl Message {
                     }
                     _ => return Err(length),
                 };
-                let heartbeat = Heartbeat { node, incarnation: incarnation?, status, hears, claim };
+                let heartbeat = Heartbeat { node, incarnation: incarnation?, status, receives_from, claim };
                 Self::Heartbeat { token, heartbeat, profile }
             }
             2 => {
@@ -455,7 +455,7 @@ pub(crate) const fn encode_reason(reason: Reason) -> u8 {
         Reason::Ahead => 5,
         Reason::Occupied => 6,
         Reason::Taken => 7,
-        Reason::Parted => 8,
+        Reason::Partitioned => 8,
     }
 }
 
@@ -468,7 +468,7 @@ pub(crate) const fn decode_reason(detail: u8) -> Result<Reason, MessageError> {
         5 => Reason::Ahead,
         6 => Reason::Occupied,
         7 => Reason::Taken,
-        8 => Reason::Parted,
+        8 => Reason::Partitioned,
         _ => return Err(MessageError::Field("reason")),
     })
 }
@@ -556,7 +556,7 @@ mod tests {
         let lease = LEASE_MIN.as_ns()..=LEASE_MAX.as_ns();
         prop_oneof![
             (node(), incarnation(), any::<u64>(), any::<u32>(), state, any::<u16>()).prop_map(
-                |(node, incarnation, token, epoch, state, hears)| {
+                |(node, incarnation, token, epoch, state, receives_from)| {
                     let status = EngineStatus { epoch: Epoch(epoch), state };
                     let tells = state == EngineState::Starting && token % 2 == 0;
                     let view = View {
@@ -571,7 +571,7 @@ mod tests {
                             node,
                             incarnation,
                             status,
-                            hears: NodeSet::from_bits(hears),
+                            receives_from: NodeSet::from_bits(receives_from),
                             claim,
                         },
                         profile: tells.then(|| crate::profile::tests::ledger(3, token)),
@@ -688,7 +688,7 @@ mod tests {
                 node: NodeId::new(2).unwrap(),
                 incarnation: Incarnation::new(7).unwrap(),
                 status: EngineStatus { epoch: Epoch(4), state: EngineState::Joining { synced: true } },
-                hears: NodeSet::first(3),
+                receives_from: NodeSet::first(3),
                 claim: None,
             },
             profile: None,

@@ -8,5 +8,5 @@ pub enum PlantedBug {
     /// The service answers before it has stored its state: the stored state lacks the newest view.
     AnswerBeforeStored,
     /// The service keeps members in the view that do not receive each other's beacons.
-    PartedKept,
+    PartitionedKept,
 }

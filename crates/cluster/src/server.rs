@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use weft_time::Instant;
 use weft_waist::{EngineState, Epoch, NODES_MAX, NodeId, NodeSet};
 
-use crate::agent::Misfit;
+use crate::agent::Mismatch;
 use crate::durable::Durable;
 use crate::identity::ClusterName;
 use crate::membership::{Incarnation, Reason};
@@ -39,7 +39,7 @@ pub struct Server<A> {
     /// The registered profiles, if nodes must register them.
     registry: Option<Registry>,
     /// Misconfigured nodes to report to the operator, and the last incarnation of each node that was reported.
-    misfits: VecDeque<Refused<A>>,
+    mismatches: VecDeque<Refused<A>>,
     told: [Option<Incarnation>; NODES_MAX],
     addresses: [Option<A>; NODES_MAX],
     queue: VecDeque<(A, Datagram)>,
@@ -75,16 +75,16 @@ pub struct Refused<A> {
     /// Number that it claims.
     pub node: NodeId,
     /// Why the node does not belong to the cluster, from the node's point of view.
-    pub misfit: Misfit,
+    pub mismatch: Mismatch,
 }
 
 /// The text for the operator of the service.
 impl<A: fmt::Display> fmt::Display for Refused<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "refuses node {} at {}: ", self.node.index(), self.from)?;
-        match &self.misfit {
-            Misfit::Cluster { theirs, .. } => write!(f, "it is not of cluster \"{theirs}\""),
-            Misfit::Configuration(Difference { key, ours, theirs, holder }) => {
+        match &self.mismatch {
+            Mismatch::Cluster { theirs, .. } => write!(f, "it is not of cluster \"{theirs}\""),
+            Mismatch::Configuration(Difference { key, ours, theirs, holder }) => {
                 write!(f, "{key} is {ours} there and {theirs} at {holder}")
             }
         }
@@ -99,7 +99,7 @@ impl<A: Copy> Server<A> {
             service,
             cluster: ClusterName::default(),
             registry: None,
-            misfits: VecDeque::with_capacity(MISFITS_MAX),
+            mismatches: VecDeque::with_capacity(MISFITS_MAX),
             told: [None; NODES_MAX],
             addresses: [None; NODES_MAX],
             queue: VecDeque::with_capacity(QUEUE_MAX),
@@ -157,10 +157,12 @@ impl<A: Copy> Server<A> {
         self.counters.heartbeats += 1;
         #[cfg(feature = "planted-bugs")]
         let heartbeat = match self.planted_bug {
-            Some(PlantedBug::PartedKept) => Heartbeat { hears: NodeSet::first(NODES_MAX), ..heartbeat },
+            Some(PlantedBug::PartitionedKept) => {
+                Heartbeat { receives_from: NodeSet::first(NODES_MAX), ..heartbeat }
+            }
             _ => heartbeat,
         };
-        let misfit = if cluster == self.cluster.id() {
+        let mismatch = if cluster == self.cluster.id() {
             let displaced = self.displaced(heartbeat.node, host, profile.as_ref());
             match displaced {
                 Some(_) => displaced,
@@ -168,10 +170,10 @@ impl<A: Copy> Server<A> {
             }
         } else {
             // The node knows its own cluster's name, and the answer does not contain it.
-            Some(Misfit::Cluster { ours: ClusterName::default(), theirs: self.cluster })
+            Some(Mismatch::Cluster { ours: ClusterName::default(), theirs: self.cluster })
         };
-        if let Some(misfit) = misfit {
-            self.turn_away(from, token, heartbeat, misfit);
+        if let Some(mismatch) = mismatch {
+            self.turn_away(from, token, heartbeat, mismatch);
             return Ok(());
         }
         let before = self.service.view().epoch;
@@ -210,13 +212,13 @@ impl<A: Copy> Server<A> {
     }
 
     /// The difference if a node reports from another address than the one that its peers have for it.
-    fn displaced(&self, node: NodeId, host: Option<Ipv4Addr>, profile: Option<&Profile>) -> Option<Misfit> {
+    fn displaced(&self, node: NodeId, host: Option<Ipv4Addr>, profile: Option<&Profile>) -> Option<Mismatch> {
         let agreed = self.agreed();
         let theirs = *agreed.as_ref().or(profile)?.place(node)?.ip();
         let ours = host.filter(|ours| *ours != theirs)?;
         let key = Text::of(format_args!("[[node]] {}", node.index()));
         let (ours, theirs) = (Text::of(ours), Text::of(theirs));
-        Some(Misfit::Configuration(Difference { key, ours, theirs, holder: Holder::Service }))
+        Some(Mismatch::Configuration(Difference { key, ours, theirs, holder: Holder::Service }))
     }
 
     /// Compares the profile of a starting node with those of the others.
@@ -224,7 +226,7 @@ impl<A: Copy> Server<A> {
         &mut self,
         heartbeat: Heartbeat,
         profile: Option<&Profile>,
-    ) -> Result<Option<Misfit>, MessageError> {
+    ) -> Result<Option<Mismatch>, MessageError> {
         let is_starting = heartbeat.status.state == EngineState::Starting;
         let Some(registry) = self.registry.as_mut().filter(|_| is_starting) else { return Ok(None) };
         let Some(profile) = profile else {
@@ -236,36 +238,36 @@ impl<A: Copy> Server<A> {
             return Ok(None);
         }
         let members = self.service.view().members();
-        Ok(registry.register(heartbeat.node, profile, members).map(Misfit::Configuration))
+        Ok(registry.register(heartbeat.node, profile, members).map(Mismatch::Configuration))
     }
 
-    fn turn_away(&mut self, from: A, token: Token, heartbeat: Heartbeat, misfit: Misfit) {
+    fn turn_away(&mut self, from: A, token: Token, heartbeat: Heartbeat, mismatch: Mismatch) {
         self.counters.heartbeats_of_misfits += 1;
         let Heartbeat { node, incarnation, .. } = heartbeat;
-        let answer = match misfit {
-            Misfit::Cluster { theirs, .. } => {
+        let answer = match mismatch {
+            Mismatch::Cluster { theirs, .. } => {
                 Message::OtherCluster { node, incarnation, token, name: theirs }
             }
-            Misfit::Configuration(difference) => {
+            Mismatch::Configuration(difference) => {
                 Message::OtherConfiguration { node, incarnation, token, difference }
             }
         };
         self.push(from, &answer);
         let told = &mut self.told[node.index()];
-        if *told != Some(incarnation) && self.misfits.len() < MISFITS_MAX {
+        if *told != Some(incarnation) && self.mismatches.len() < MISFITS_MAX {
             *told = Some(incarnation);
-            self.misfits.push_back(Refused { from, node, misfit });
+            self.mismatches.push_back(Refused { from, node, mismatch });
         }
     }
 
     /// The next misconfigured node to report to the operator. Each incarnation is reported once.
     pub fn poll_refused(&mut self) -> Option<Refused<A>> {
-        self.misfits.pop_front()
+        self.mismatches.pop_front()
     }
 
     /// Members that the next view excludes because they and others do not receive each other's beacons.
-    pub fn parted(&self) -> NodeSet {
-        self.service.parted()
+    pub fn partitioned(&self) -> NodeSet {
+        self.service.partitioned()
     }
 
     /// The profile on which the nodes that have registered agree.
@@ -370,7 +372,7 @@ mod tests {
                 node,
                 incarnation,
                 status: EngineStatus::STARTING,
-                hears: NodeSet::first(16),
+                receives_from: NodeSet::first(16),
                 claim: None,
             },
             profile: None,
@@ -381,7 +383,7 @@ mod tests {
     #[test]
     fn an_operator_is_told_who_is_left_out_because_it_does_not_hear_the_others() {
         let mut server = server(2);
-        assert_eq!(server.parted(), NodeSet::EMPTY);
+        assert_eq!(server.partitioned(), NodeSet::EMPTY);
         for ms in (0..=80).step_by(10) {
             for index in 0..2 {
                 let node = NodeId::new(index).unwrap();
@@ -392,7 +394,7 @@ mod tests {
                         Epoch(0) => EngineStatus::STARTING,
                         epoch => EngineStatus { epoch, state: EngineState::Full },
                     },
-                    hears: NodeSet::EMPTY.with(node),
+                    receives_from: NodeSet::EMPTY.with(node),
                     claim: None,
                 };
                 let message = Message::Heartbeat { token: ms, heartbeat, profile: None };
@@ -400,7 +402,7 @@ mod tests {
                 let _ = server.receive(Instant::ZERO + Duration::from_ms(ms), index as u16, &bytes);
             }
         }
-        assert_eq!(server.parted(), NodeSet::EMPTY.with(NodeId::new(1).unwrap()));
+        assert_eq!(server.partitioned(), NodeSet::EMPTY.with(NodeId::new(1).unwrap()));
     }
 
     fn registration(cluster: &str, node: usize, profile: Profile) -> Datagram {
@@ -409,7 +411,7 @@ mod tests {
             node,
             incarnation,
             status: EngineStatus::STARTING,
-            hears: NodeSet::first(16),
+            receives_from: NodeSet::first(16),
             claim: None,
         };
         let cluster = ClusterName::new(cluster).unwrap().id();
@@ -538,7 +540,7 @@ mod tests {
                 node,
                 incarnation: Incarnation::FIRST,
                 status,
-                hears: NodeSet::first(16),
+                receives_from: NodeSet::first(16),
                 claim: None,
             };
             let bytes =

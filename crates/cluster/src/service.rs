@@ -86,7 +86,7 @@ pub type Answer = Result<Grant, Reason>;
 ///   set of members in which all receive each other and the service, and which holds every part of the data that
 ///   any member holds. Among such sets it prefers the one with the most full members, then with the most members,
 ///   then with the lowest numbers. (VoltDB and the survey of partial partitions by Alfatafta et al., OSDI 2020,
-///   choose a largest clique, too.) The other members are [refused](Reason::Parted) a lease, so they leave the
+///   choose a largest clique, too.) The other members are [refused](Reason::Partitioned) a lease, so they leave the
 ///   view as silent members do, when their leases have ended. If there is no such set, all members stay.
 /// - A node enters a view, except the first one, only if it and every member that stays receive each other's
 ///   beacons, and it receives the service's answers.
@@ -131,10 +131,10 @@ struct Node {
     heard: Instant,
     /// When the node last reported, whether its lease was renewed or not; `None` if this incarnation never did as
     /// a member.
-    spoke: Option<Instant>,
+    last_heartbeat: Option<Instant>,
     /// The nodes whose beacons it receives (with itself, if it receives the service's answers), and since when it
     /// has not received those of each other node.
-    hears: NodeSet,
+    receives_from: NodeSet,
     silent_since: [Instant; NODES_MAX],
     /// The latest epoch that the node has reported as a member.
     reported: Epoch,
@@ -144,23 +144,23 @@ struct Node {
     /// The latest epoch in which it reported to hold all data while joining, and when it first did so.
     synced: Option<(Epoch, Instant)>,
     /// An incarnation that has reported and can enter the next view.
-    candidate: Option<Life>,
+    candidate: Option<NewIncarnation>,
     /// An incarnation that has reported while an older one may still be alive.
-    contender: Option<Life>,
+    rival_incarnation: Option<NewIncarnation>,
     /// While no view is published: the node's heartbeat, the view that it claims to be the newest, and when.
     claim: Option<(Heartbeat, View, Instant)>,
 }
 
 /// An incarnation that has reported and is in no view.
 #[derive(Clone, Copy, Debug)]
-struct Life {
+struct NewIncarnation {
     incarnation: Incarnation,
     /// Time of the first report.
     since: Instant,
     /// Time of the last report.
     heard: Instant,
     /// The nodes from which it receives beacons.
-    hears: NodeSet,
+    receives_from: NodeSet,
 }
 
 /// The most epochs that a service may have published before it lost its state without any member of its last view
@@ -173,67 +173,71 @@ const CHOSEN_MAX: u64 = 1 << 62;
 
 impl Node {
     /// When another incarnation last reported that may still hold the node's number.
-    fn holder_heard(&self, incarnation: Incarnation, now: Instant, term: Duration) -> Option<Instant> {
+    fn holder_reported(&self, incarnation: Incarnation, now: Instant, term: Duration) -> Option<Instant> {
         match self.candidate {
-            Some(life) if life.incarnation == incarnation => None,
-            Some(life) => (life.heard + term > now).then_some(life.heard),
+            Some(newcomer) if newcomer.incarnation == incarnation => None,
+            Some(newcomer) => (newcomer.heard + term > now).then_some(newcomer.heard),
             None => (self.record.role != Role::Out && self.lease_end > now).then_some(self.heard),
         }
     }
 
     /// Notes from which nodes this node receives beacons.
-    fn note_hears(&mut self, hears: NodeSet, now: Instant) {
-        for silent in self.hears.minus(hears).iter() {
+    fn note_receives_from(&mut self, receives_from: NodeSet, now: Instant) {
+        for silent in self.receives_from.minus(receives_from).iter() {
             self.silent_since[silent.index()] = now;
         }
-        (self.hears, self.spoke) = (hears, Some(now));
+        (self.receives_from, self.last_heartbeat) = (receives_from, Some(now));
     }
 
     /// Whether it has not received beacons of `other` for at least `patience`.
     fn misses(&self, other: NodeId, patience: Duration, now: Instant) -> bool {
-        !self.hears.contains(other) && self.silent_since[other.index()] + patience <= now
+        !self.receives_from.contains(other) && self.silent_since[other.index()] + patience <= now
     }
 
     /// Notes a report of an incarnation that is in no view.
-    fn hear_newcomer(
+    fn note_new_incarnation(
         &mut self,
         incarnation: Incarnation,
-        hears: NodeSet,
+        receives_from: NodeSet,
         now: Instant,
         term: Duration,
     ) -> Result<(), Reason> {
-        let known = |life: Option<Life>| life.filter(|life| life.incarnation == incarnation);
-        let Some(holder_heard) = self.holder_heard(incarnation, now, term) else {
-            let since = known(self.candidate).or(known(self.contender)).map_or(now, |life| life.since);
-            self.candidate = Some(Life { incarnation, since, heard: now, hears });
-            self.contender = None;
+        let known = |newcomer: Option<NewIncarnation>| {
+            newcomer.filter(|newcomer| newcomer.incarnation == incarnation)
+        };
+        let Some(holder_heard) = self.holder_reported(incarnation, now, term) else {
+            let since = known(self.candidate)
+                .or(known(self.rival_incarnation))
+                .map_or(now, |newcomer| newcomer.since);
+            self.candidate = Some(NewIncarnation { incarnation, since, heard: now, receives_from });
+            self.rival_incarnation = None;
             return Ok(());
         };
-        let since = match self.contender {
-            Some(life) if life.incarnation == incarnation => life.since,
+        let since = match self.rival_incarnation {
+            Some(newcomer) if newcomer.incarnation == incarnation => newcomer.since,
             // One new process at a time may wait, as long as it reports.
-            Some(life) if life.heard + term > now => return Err(Reason::Occupied),
+            Some(newcomer) if newcomer.heard + term > now => return Err(Reason::Occupied),
             _ => now,
         };
         // Messages that were in flight when the new process started have arrived a lease later. So a later report
         // means that the older process is alive.
         if holder_heard > since + term {
-            self.contender = None;
+            self.rival_incarnation = None;
             return Err(Reason::Taken);
         }
-        self.contender = Some(Life { incarnation, since, heard: now, hears });
+        self.rival_incarnation = Some(NewIncarnation { incarnation, since, heard: now, receives_from });
         Err(Reason::Occupied)
     }
 
     /// Lets a new incarnation replace an older one whose lease has ended and that has not reported since.
-    fn succeed(&mut self, now: Instant) {
+    fn replace_expired(&mut self, now: Instant) {
         if self.record.role != Role::Out
             && self.candidate.is_none()
             && self.lease_end <= now
-            && let Some(life) = self.contender.take()
-            && life.heard >= self.heard
+            && let Some(newcomer) = self.rival_incarnation.take()
+            && newcomer.heard >= self.heard
         {
-            self.candidate = Some(life);
+            self.candidate = Some(newcomer);
         }
     }
 }
@@ -243,7 +247,7 @@ struct Plan {
     full: NodeSet,
     joining: NodeSet,
     /// Nodes that enter the view with a new incarnation.
-    reborn: NodeSet,
+    with_new_incarnation: NodeSet,
     /// When the view is due, if no heartbeat changes the plan before.
     due: Instant,
 }
@@ -262,14 +266,14 @@ impl Service {
             record: NodeRecord::NEVER,
             lease_end: Instant::ZERO,
             heard: Instant::ZERO,
-            spoke: None,
-            hears: NodeSet::first(NODES_MAX),
+            last_heartbeat: None,
+            receives_from: NodeSet::first(NODES_MAX),
             silent_since: [Instant::ZERO; NODES_MAX],
             reported: Epoch(0),
             restored: false,
             synced: None,
             candidate: None,
-            contender: None,
+            rival_incarnation: None,
             claim: None,
         };
         Self {
@@ -326,7 +330,7 @@ impl Service {
         } else if record.role != Role::Out && record.incarnation == Some(heartbeat.incarnation) {
             Ok(Grant { view: self.view(), lease: self.parameters.lease })
         } else if self.is_kept_out(heartbeat.node) {
-            Err(Reason::Parted)
+            Err(Reason::Partitioned)
         } else {
             Err(Reason::Waiting)
         }
@@ -345,7 +349,8 @@ impl Service {
         }
         // The end of a lease alone has no effect: the change that it allows waits for a heartbeat of another node.
         // The exception is a new incarnation of the same node that waits for it.
-        let contended = self.nodes.iter().filter(|node| node.contender.is_some() && node.candidate.is_none());
+        let contended =
+            self.nodes.iter().filter(|node| node.rival_incarnation.is_some() && node.candidate.is_none());
         let succession = contended.map(|node| node.lease_end).filter(|end| *end > self.now).min();
         let view = match self.plan() {
             Some(plan) if self.differs(&plan) => plan.due,
@@ -419,7 +424,7 @@ impl Service {
 
     /// Processes the content of a heartbeat, or refuses it.
     fn hear(&mut self, heartbeat: Heartbeat) -> Result<(), Reason> {
-        let Heartbeat { node, incarnation, status, hears, .. } = heartbeat;
+        let Heartbeat { node, incarnation, status, receives_from, .. } = heartbeat;
         let known = self.nodes.get_mut(node.index()).ok_or(Reason::UnknownNode)?;
         if self.halted {
             return Err(Reason::Halted);
@@ -449,9 +454,9 @@ impl Service {
                 known.lease_end = now;
                 return Err(Reason::Rejoin);
             }
-            known.note_hears(hears, now);
+            known.note_receives_from(receives_from, now);
             if !self.kept().contains(node) {
-                return Err(Reason::Parted);
+                return Err(Reason::Partitioned);
             }
             self.renew(heartbeat);
             return Ok(());
@@ -460,7 +465,7 @@ impl Service {
         if status.state != EngineState::Starting {
             return Err(Reason::Rejoin);
         }
-        known.hear_newcomer(incarnation, hears, now, term)
+        known.note_new_incarnation(incarnation, receives_from, now, term)
     }
 
     /// Continues from the newest view that is claimed, once all of its members claim it.
@@ -486,7 +491,7 @@ impl Service {
             node.record = NodeRecord { role, incarnation: Some(heartbeat.incarnation) };
             // The former incarnation of this service may have granted a lease that is still valid.
             (node.lease_end, node.heard, node.reported) = (lease_end, heard, heartbeat.status.epoch);
-            node.note_hears(heartbeat.hears, heard);
+            node.note_receives_from(heartbeat.receives_from, heard);
         }
         self.nodes.iter_mut().for_each(|node| node.claim = None);
     }
@@ -520,11 +525,16 @@ impl Service {
             return;
         }
         let now = self.now;
-        self.nodes.iter_mut().for_each(|node| node.succeed(now));
+        self.nodes.iter_mut().for_each(|node| node.replace_expired(now));
         if self.epoch == Epoch(0) {
             if self.nodes.iter().all(|node| node.candidate.is_some()) {
                 let all = NodeSet::first(self.nodes.len());
-                self.publish(&Plan { full: all, joining: NodeSet::EMPTY, reborn: all, due: self.now });
+                self.publish(&Plan {
+                    full: all,
+                    joining: NodeSet::EMPTY,
+                    with_new_incarnation: all,
+                    due: self.now,
+                });
             }
             return;
         }
@@ -557,16 +567,20 @@ impl Service {
             })
         };
         let removed: NodeSet = self.members().filter(|&id| !dead.contains(id) && is_survived(id)).collect();
-        let present = |candidate: Life| candidate.heard + self.parameters.term() > self.now;
+        let present = |candidate: NewIncarnation| candidate.heard + self.parameters.term() > self.now;
         let comes = self.select(|node| node.candidate.is_some_and(present));
         let stays = self.kept().minus(removed.union(dead));
         // If new nodes do not receive each other's beacons, those with the lowest numbers enter first.
-        let reborn = comes.iter().fold(NodeSet::EMPTY, |reborn, id| {
-            if self.fits(id, stays, reborn) { reborn.with(id) } else { reborn }
+        let with_new_incarnation = comes.iter().fold(NodeSet::EMPTY, |with_new_incarnation, id| {
+            if self.fits(id, stays, with_new_incarnation) {
+                with_new_incarnation.with(id)
+            } else {
+                with_new_incarnation
+            }
         });
         let full = whole.minus(removed);
         let caught_up_or_gone = whole.union(removed).union(dead);
-        let joining = view.joining.minus(caught_up_or_gone).union(reborn);
+        let joining = view.joining.minus(caught_up_or_gone).union(with_new_incarnation);
         let is_founded = self.epoch > Epoch(1)
             || full.iter().all(|founder| self.nodes[founder.index()].reported == Epoch(1));
         let due = if !is_founded {
@@ -577,9 +591,9 @@ impl Service {
             self.published
         } else {
             let due = self.published + self.parameters.view_interval;
-            if reborn.is_empty() { due.max(self.patience(joining)) } else { due }
+            if with_new_incarnation.is_empty() { due.max(self.patience(joining)) } else { due }
         };
-        Some(Plan { full, joining, reborn, due })
+        Some(Plan { full, joining, with_new_incarnation, due })
     }
 
     /// Until when synced members wait for the given members, which are still joining: twice as long as the first
@@ -598,7 +612,10 @@ impl Service {
     fn differs(&self, plan: &Plan) -> bool {
         let view = self.view();
         let is_restored = self.nodes.iter().any(|node| node.restored);
-        plan.full != view.full || plan.joining != view.joining || !plan.reborn.is_empty() || is_restored
+        plan.full != view.full
+            || plan.joining != view.joining
+            || !plan.with_new_incarnation.is_empty()
+            || is_restored
     }
 
     fn publish(&mut self, plan: &Plan) {
@@ -621,22 +638,22 @@ impl Service {
                 (_, true) => Role::Joining,
                 _ => Role::Out,
             };
-            if plan.reborn.contains(id)
+            if plan.with_new_incarnation.contains(id)
                 && let Some(candidate) = node.candidate.take()
             {
                 node.record.incarnation = Some(candidate.incarnation);
                 node.lease_end = lease_end;
-                (node.hears, node.spoke) = (candidate.hears, Some(candidate.heard));
+                (node.receives_from, node.last_heartbeat) = (candidate.receives_from, Some(candidate.heard));
                 node.silent_since = [self.now; NODES_MAX];
                 node.reported = Epoch(0);
                 node.synced = None;
-                node.contender = None;
+                node.rival_incarnation = None;
             }
         }
         // Whether the new members and the others receive each other's beacons is reported slightly later: restart
         // their timers.
         for node in &mut self.nodes {
-            plan.reborn.iter().for_each(|id| node.silent_since[id.index()] = self.now);
+            plan.with_new_incarnation.iter().for_each(|id| node.silent_since[id.index()] = self.now);
         }
     }
 
@@ -664,24 +681,25 @@ impl Service {
     }
 
     /// The members that are excluded because they and others do not receive each other's beacons.
-    pub fn parted(&self) -> NodeSet {
+    pub fn partitioned(&self) -> NodeSet {
         self.view().members().minus(self.kept())
     }
 
     /// Which beacons between an excluded member and the others are missing, in words.
-    pub fn parted_from(&self, node: NodeId) -> String {
+    pub fn partitioned_from(&self, node: NodeId) -> String {
         let number = node.index();
         let Some(known) = self.nodes.get(number) else { return "there is no such node".to_owned() };
         let names = |set: NodeSet| {
             let names: Vec<_> = set.iter().map(|other| format!("node {}", other.index())).collect();
             names.join(", ")
         };
-        if !known.hears.contains(node) {
+        if !known.receives_from.contains(node) {
             return "it does not hear the membership service".to_owned();
         }
         let others = self.view().members().without(node);
-        let unheard = others.minus(known.hears);
-        let deaf: NodeSet = others.iter().filter(|id| !self.nodes[id.index()].hears.contains(node)).collect();
+        let unheard = others.minus(known.receives_from);
+        let deaf: NodeSet =
+            others.iter().filter(|id| !self.nodes[id.index()].receives_from.contains(node)).collect();
         let [unheard, deaf] = [unheard, deaf].map(names);
         match (unheard.is_empty(), deaf.is_empty()) {
             (true, _) => format!("{deaf} cannot hear it"),
@@ -707,8 +725,8 @@ impl Service {
                 apart[other.index()] = apart[other.index()].with(one);
             }
         }
-        let parted: NodeSet = hearing.iter().filter(|id| !apart[id.index()].is_empty()).collect();
-        if parted.union(deaf).is_empty() {
+        let partitioned: NodeSet = hearing.iter().filter(|id| !apart[id.index()].is_empty()).collect();
+        if partitioned.union(deaf).is_empty() {
             return members;
         }
         let holders = self.whole().intersection(heard);
@@ -716,9 +734,9 @@ impl Service {
         let parts: Vec<NodeSet> = parts.filter(|replicas| !replicas.is_empty()).collect();
         let is_whole = |set: NodeSet| parts.iter().all(|part| !part.intersection(set).is_empty());
         let full = self.having(Role::Full);
-        let choices = (0..1u32 << parted.len()).map(|choice| {
-            let chosen = parted.iter().enumerate().filter(|(rank, _)| choice >> rank & 1 == 1);
-            hearing.minus(parted).union(chosen.map(|(_, id)| id).collect())
+        let choices = (0..1u32 << partitioned.len()).map(|choice| {
+            let chosen = partitioned.iter().enumerate().filter(|(rank, _)| choice >> rank & 1 == 1);
+            hearing.minus(partitioned).union(chosen.map(|(_, id)| id).collect())
         });
         let hear_each_other =
             |set: NodeSet| set.iter().all(|id| apart[id.index()].intersection(set).is_empty());
@@ -732,20 +750,23 @@ impl Service {
     /// Whether the current incarnation of a member has sent a heartbeat within the length of a lease.
     fn speaks(&self, id: NodeId) -> bool {
         let node = &self.nodes[id.index()];
-        node.candidate.is_none() && node.spoke.is_some_and(|at| at + self.parameters.term() > self.now)
+        node.candidate.is_none()
+            && node.last_heartbeat.is_some_and(|at| at + self.parameters.term() > self.now)
     }
 
     /// Whether a node can enter the view: it receives the service's answers, and it, the staying members and the
     /// other new nodes receive each other's beacons. A silent member that cannot be removed, because it alone
     /// holds some data, does not keep a node out.
     fn fits(&self, id: NodeId, stays: NodeSet, newcomers: NodeSet) -> bool {
-        let newcomer_hears = |id: NodeId| self.nodes[id.index()].candidate.map(|life| life.hears);
-        let Some(hears) = newcomer_hears(id) else { return false };
+        let newcomer_receives_from =
+            |id: NodeId| self.nodes[id.index()].candidate.map(|newcomer| newcomer.receives_from);
+        let Some(receives_from) = newcomer_receives_from(id) else { return false };
         let speaking = stays.without(id).iter().filter(|other| self.speaks(*other));
-        let by_members = speaking.map(|other| (other, self.nodes[other.index()].hears));
-        let by_newcomers = newcomers.iter().filter_map(|other| Some((other, newcomer_hears(other)?)));
+        let by_members = speaking.map(|other| (other, self.nodes[other.index()].receives_from));
+        let by_newcomers = newcomers.iter().filter_map(|other| Some((other, newcomer_receives_from(other)?)));
         let mut others = by_members.chain(by_newcomers);
-        hears.contains(id) && others.all(|(other, theirs)| hears.contains(other) && theirs.contains(id))
+        receives_from.contains(id)
+            && others.all(|(other, theirs)| receives_from.contains(other) && theirs.contains(id))
     }
 
     /// Whether a new node has waited for a while because it and the members do not receive each other's beacons.
@@ -753,7 +774,7 @@ impl Service {
         let patience = self.parameters.lease / 4;
         let candidate = self.nodes[id.index()].candidate;
         self.epoch > Epoch(0)
-            && candidate.is_some_and(|life| life.since + patience <= self.now)
+            && candidate.is_some_and(|newcomer| newcomer.since + patience <= self.now)
             && !self.fits(id, self.kept(), NodeSet::EMPTY)
     }
 
@@ -803,23 +824,23 @@ mod tests {
         service: &mut Service,
         ms: u64,
         node: usize,
-        life: u64,
+        number: u64,
         epoch: u32,
         state: EngineState,
     ) -> Answer {
-        beat_hearing(service, ms, (node, life), (epoch, state), NodeSet::first(16))
+        beat_receiving(service, ms, (node, number), (epoch, state), NodeSet::first(16))
     }
 
-    fn beat_hearing(
+    fn beat_receiving(
         service: &mut Service,
         ms: u64,
-        (node, life): (usize, u64),
+        (node, number): (usize, u64),
         (epoch, state): (u32, EngineState),
-        hears: NodeSet,
+        receives_from: NodeSet,
     ) -> Answer {
-        let (node, incarnation) = (NodeId::new(node).unwrap(), Incarnation::new(life).unwrap());
+        let (node, incarnation) = (NodeId::new(node).unwrap(), Incarnation::new(number).unwrap());
         let status = EngineStatus { epoch: Epoch(epoch), state };
-        service.heartbeat(at(ms), Heartbeat { node, incarnation, status, hears, claim: None })
+        service.heartbeat(at(ms), Heartbeat { node, incarnation, status, receives_from, claim: None })
     }
 
     /// Incarnation 10 of the node reports that its engine is lost, as it does before it restarts.
@@ -828,8 +849,8 @@ mod tests {
         assert_eq!(beat(service, ms, node, 10, epoch, EngineState::Lost), Err(Reason::Rejoin));
     }
 
-    fn superseded_by(life: u64) -> Answer {
-        Err(Reason::Superseded { by: Incarnation::new(life).unwrap() })
+    fn superseded_by(number: u64) -> Answer {
+        Err(Reason::Superseded { by: Incarnation::new(number).unwrap() })
     }
 
     fn sets(service: &Service) -> (u32, Vec<usize>, Vec<usize>) {
@@ -1284,8 +1305,8 @@ mod tests {
         let view = View { epoch: Epoch(epoch), full: NodeSet::first(2), joining };
         let state = if node == 2 { EngineState::Joining { synced: false } } else { EngineState::Full };
         let status = EngineStatus { epoch: Epoch(epoch), state };
-        let hears = NodeSet::first(16);
-        let heartbeat = Heartbeat { node: id, incarnation, status, hears, claim: Some(view) };
+        let receives_from = NodeSet::first(16);
+        let heartbeat = Heartbeat { node: id, incarnation, status, receives_from, claim: Some(view) };
         service.heartbeat(at(ms), heartbeat)
     }
 
@@ -1327,11 +1348,11 @@ mod tests {
 
     /// From 10 ms on, each of these nodes, all full in epoch 1, reports every 10 ms whose beacons it receives,
     /// until `until_ms`, or until a view follows.
-    fn parted_until(service: &mut Service, hears: &[&[usize]], until_ms: u64) -> u64 {
+    fn partitioned_until(service: &mut Service, receives_from: &[&[usize]], until_ms: u64) -> u64 {
         let set = |nodes: &[usize]| nodes.iter().filter_map(|node| NodeId::new(*node)).collect::<NodeSet>();
         for ms in (10..=until_ms).step_by(10) {
-            for (node, hears) in hears.iter().enumerate() {
-                let _ = beat_hearing(service, ms, (node, 10), (1, EngineState::Full), set(hears));
+            for (node, receives_from) in receives_from.iter().enumerate() {
+                let _ = beat_receiving(service, ms, (node, 10), (1, EngineState::Full), set(receives_from));
                 if service.view().epoch > Epoch(1) {
                     return ms;
                 }
@@ -1344,7 +1365,7 @@ mod tests {
     fn of_two_members_that_do_not_hear_each_other_one_leaves_the_view() {
         let mut service = running(3);
         // Nodes 1 and 2 do not receive each other's beacons; node 0 and both of them do.
-        let at = parted_until(&mut service, &[&[0, 1, 2], &[0, 1], &[0, 2]], 400);
+        let at = partitioned_until(&mut service, &[&[0, 1, 2], &[0, 1], &[0, 2]], 400);
         assert_eq!(sets(&service), (2, vec![0, 1], vec![]));
         assert!(at <= 150, "a quarter of a lease, and the lease, and less than a heartbeat: {at} ms");
     }
@@ -1354,56 +1375,56 @@ mod tests {
         // Node 0 and nodes 1 and 2 do not receive each other's beacons: node 0 is removed, although its number is
         // the lowest.
         let mut service = running(4);
-        parted_until(&mut service, &[&[0, 3], &[1, 2, 3], &[1, 2, 3], &[0, 1, 2, 3]], 400);
+        partitioned_until(&mut service, &[&[0, 3], &[1, 2, 3], &[1, 2, 3], &[0, 1, 2, 3]], 400);
         assert_eq!(sets(&service), (2, vec![1, 2, 3], vec![]));
     }
 
     #[test]
     fn a_member_that_one_other_does_not_hear_leaves_as_if_nobody_heard_the_other() {
         let mut service = running(3);
-        parted_until(&mut service, &[&[0, 1, 2], &[0, 1], &[0, 1, 2]], 400);
+        partitioned_until(&mut service, &[&[0, 1, 2], &[0, 1], &[0, 1, 2]], 400);
         assert_eq!(sets(&service), (2, vec![0, 1], vec![]));
     }
 
     #[test]
     fn a_member_that_does_not_hear_the_service_leaves_the_view() {
         let mut service = running(2);
-        parted_until(&mut service, &[&[], &[1, 0]], 400);
+        partitioned_until(&mut service, &[&[], &[1, 0]], 400);
         assert_eq!(sets(&service), (2, vec![1], vec![]));
         // Node 0's next incarnation stays out as long as it receives no beacons, and as long as node 1 does not
         // receive its.
-        let beats = |service: &mut Service, ms, hears: NodeSet| {
-            let _ = beat_hearing(service, ms, (1, 10), (2, EngineState::Full), NodeSet::first(2));
-            beat_hearing(service, ms, (0, 11), (0, EngineState::Starting), hears)
+        let beats = |service: &mut Service, ms, receives_from: NodeSet| {
+            let _ = beat_receiving(service, ms, (1, 10), (2, EngineState::Full), NodeSet::first(2));
+            beat_receiving(service, ms, (0, 11), (0, EngineState::Starting), receives_from)
         };
         assert_eq!(beats(&mut service, 500, NodeSet::EMPTY), Err(Reason::Waiting));
-        assert_eq!(beats(&mut service, 530, NodeSet::EMPTY), Err(Reason::Parted));
-        assert_eq!(beats(&mut service, 540, NodeSet::first(1)), Err(Reason::Parted));
+        assert_eq!(beats(&mut service, 530, NodeSet::EMPTY), Err(Reason::Partitioned));
+        assert_eq!(beats(&mut service, 540, NodeSet::first(1)), Err(Reason::Partitioned));
         assert_eq!(sets(&service).0, 2);
         assert!(beats(&mut service, 550, NodeSet::first(2)).is_ok());
         assert_eq!(sets(&service), (3, vec![1], vec![0]));
     }
 
     #[test]
-    fn a_member_that_is_parted_for_less_than_a_quarter_of_a_lease_stays() {
+    fn a_member_that_is_partitioned_for_less_than_a_quarter_of_a_lease_stays() {
         let mut service = running(2);
-        assert_eq!(parted_until(&mut service, &[&[0], &[0, 1]], 30), 30);
+        assert_eq!(partitioned_until(&mut service, &[&[0], &[0, 1]], 30), 30);
         for ms in [31, 60, 120, 180, 240] {
             for node in 0..2 {
                 assert!(beat(&mut service, ms, node, 10, 1, EngineState::Full).is_ok(), "at {ms} ms");
             }
         }
-        assert!(service.parted().is_empty());
+        assert!(service.partitioned().is_empty());
     }
 
     #[test]
-    fn who_is_parted_from_a_member_that_dies_stays_in_its_place() {
+    fn who_is_partitioned_from_a_member_that_dies_stays_in_its_place() {
         let mut service = running(2);
-        parted_until(&mut service, &[&[0], &[1]], 60);
-        assert_eq!(service.parted(), NodeSet::EMPTY.with(NodeId::new(1).unwrap()));
+        partitioned_until(&mut service, &[&[0], &[1]], 60);
+        assert_eq!(service.partitioned(), NodeSet::EMPTY.with(NodeId::new(1).unwrap()));
         // Node 0 is silent. Node 1 has had no lease for a while, and holds all data.
         for ms in [100, 150] {
-            let _ = beat_hearing(
+            let _ = beat_receiving(
                 &mut service,
                 ms,
                 (1, 10),
@@ -1438,9 +1459,15 @@ mod tests {
                 for node in [0, 1, 3] {
                     let unheard = apart.iter().filter(|one| apart.contains(&node) && **one != node);
                     let all = NodeSet::first(4);
-                    let hears = unheard.fold(all, |all, one| all.without(NodeId::new(*one).unwrap()));
+                    let receives_from = unheard.fold(all, |all, one| all.without(NodeId::new(*one).unwrap()));
                     let epoch = service.view().epoch.0;
-                    let _ = beat_hearing(&mut service, ms, (node, 10), (epoch, EngineState::Full), hears);
+                    let _ = beat_receiving(
+                        &mut service,
+                        ms,
+                        (node, 10),
+                        (epoch, EngineState::Full),
+                        receives_from,
+                    );
                 }
             }
             sets(&service)
@@ -1448,10 +1475,10 @@ mod tests {
         assert_eq!(parts(10, [1, 3]), (2, vec![0, 1, 3], vec![]), "neither can go");
         assert_eq!(parts(500, [0, 1]), (3, vec![1, 3], vec![]), "what node 0 holds, others hold, too");
         // Node 3 dies, and stays in the view. Node 0 comes back and does not receive its beacons.
-        let hears = NodeSet::first(2);
+        let receives_from = NodeSet::first(2);
         for ms in (1_000..1_200).step_by(20) {
-            let _ = beat_hearing(&mut service, ms, (1, 10), (3, EngineState::Full), NodeSet::first(4));
-            let _ = beat_hearing(&mut service, ms, (0, 11), (0, EngineState::Starting), hears);
+            let _ = beat_receiving(&mut service, ms, (1, 10), (3, EngineState::Full), NodeSet::first(4));
+            let _ = beat_receiving(&mut service, ms, (0, 11), (0, EngineState::Starting), receives_from);
         }
         assert_eq!(sets(&service), (4, vec![1, 3], vec![0]));
     }
@@ -1479,7 +1506,7 @@ mod tests {
         ) {
             let mut service = running(nodes);
             let mut now = 0;
-            for (pause, node, life, epoch, state, hears) in steps {
+            for (pause, node, number, epoch, state, receives_from) in steps {
                 let before = service.view();
                 now += pause;
                 let state = match state {
@@ -1489,8 +1516,8 @@ mod tests {
                     _ => EngineState::Lost,
                 };
                 // A third of the heartbeats report beacons from all nodes.
-                let hears = if hears % 3 == 0 { NodeSet::first(16) } else { NodeSet::from_bits(hears) };
-                let answer = beat_hearing(&mut service, now, (node, life * 4), (epoch, state), hears);
+                let receives_from = if receives_from % 3 == 0 { NodeSet::first(16) } else { NodeSet::from_bits(receives_from) };
+                let answer = beat_receiving(&mut service, now, (node, number * 4), (epoch, state), receives_from);
                 let view = service.view();
                 prop_assert!(!view.full.is_empty());
                 prop_assert!(view == before || view.epoch.0 == before.epoch.0 + 1);

@@ -23,7 +23,7 @@ pub enum NodeBug {
     /// again.
     KeysOfFormerLife,
     /// The membership service keeps members that cannot communicate with each other.
-    PartedKept,
+    PartitionedKept,
 }
 
 #[cfg(feature = "planted-bugs")]
@@ -36,7 +36,7 @@ impl NodeBug {
         Self::WrongReplicas,
         Self::WiredToFormerIncarnation,
         Self::KeysOfFormerLife,
-        Self::PartedKept,
+        Self::PartitionedKept,
     ];
 
     /// Name on command lines: lower case, words joined by hyphens.
@@ -48,7 +48,7 @@ impl NodeBug {
             Self::WrongReplicas => "wrong-replicas",
             Self::WiredToFormerIncarnation => "wired-to-former-incarnation",
             Self::KeysOfFormerLife => "keys-of-former-life",
-            Self::PartedKept => "parted-kept",
+            Self::PartitionedKept => "parted-kept",
         }
     }
 }
@@ -84,7 +84,9 @@ impl Planted {
             Some(NodeBug::AnswerBeforeStored) => {
                 server.with_planted_bug(weft_cluster::PlantedBug::AnswerBeforeStored)
             }
-            Some(NodeBug::PartedKept) => server.with_planted_bug(weft_cluster::PlantedBug::PartedKept),
+            Some(NodeBug::PartitionedKept) => {
+                server.with_planted_bug(weft_cluster::PlantedBug::PartitionedKept)
+            }
             _ => server,
         }
     }

@@ -6,7 +6,9 @@ use std::rc::Rc;
 
 use weft_cluster::{AgentParameters, ServiceParameters};
 use weft_nic::{Card, CardConfig, Nic, SoftNic};
-use weft_node::{CardParameters, EngineChoice, HostHalf, NoHalf, NodeEngine, NodeHalf, Terms, assemble};
+use weft_node::{
+    CardParameters, ConnectionParameters, EngineChoice, HostHalf, NoHalf, NodeEngine, NodeHalf, assemble,
+};
 use weft_sim::{CostProfile, FaultPlan, LocalClock, Machines, NetworkProfile, NicMachine, PlanError};
 use weft_time::{Duration, Instant};
 use weft_verbs::PathMtu;
@@ -20,7 +22,8 @@ use crate::{
 
 /// Parameters of the queue pairs: a time-out of 262 us and seven retries. Real processes use 67 ms to allow
 /// for the scheduling of an operating system, which would outlast the faults of a simulated run.
-const TERMS: Terms = Terms { path_mtu: PathMtu::Bytes1024, timeout: 6, retry_cnt: 7, max_rd_atomic: 4 };
+const TERMS: ConnectionParameters =
+    ConnectionParameters { path_mtu: PathMtu::Bytes1024, timeout: 6, retry_cnt: 7, max_rd_atomic: 4 };
 /// Interval between two checks of a run.
 const STEP: Duration = Duration::from_us(100);
 
@@ -124,7 +127,7 @@ impl<C: ClientProgram, A: Assemble> Builder for ShippedNodes<C, A> {
             incarnation,
             peers: peers(self.parameters.nodes).into_iter().flatten().collect(),
             datagram_bytes: DATAGRAM_BYTES,
-            terms: TERMS,
+            connection: TERMS,
         };
         let (card, halves) = self.parameters.engines.assemble(&card);
         let station = ClusterHost::Node(node);
@@ -145,7 +148,7 @@ impl<C: ClientProgram, A: Assemble> Builder for ShippedNodes<C, A> {
         };
         let outlives = |(_, node): (usize, &NodeOf<A>)| {
             let node = node.host().node();
-            (0..node.slots()).any(|slot| node.half(slot).outlives_lease())
+            (0..node.slots()).any(|slot| node.half(slot).keeps_data_without_lease())
         };
         let needed = if running(machines).any(outlives) { self.parameters.nodes / 2 + 1 } else { 1 };
         running(machines).filter(holds_all).count() >= needed
@@ -167,7 +170,7 @@ fn statuses<E: Engine, H: SimulatedHalf>(
 /// leases.
 fn is_full_in<E: Engine, H: SimulatedHalf>(node: &NicMachine<SoftNic<E>, NodeHost<H>>, epoch: Epoch) -> bool {
     (0..).zip(statuses(node)).all(|(slot, status)| {
-        let outlives = node.host().node().half(slot).outlives_lease();
+        let outlives = node.host().node().half(slot).keeps_data_without_lease();
         status.state == EngineState::Full && (outlives || status.epoch == epoch)
     })
 }

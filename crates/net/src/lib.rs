@@ -105,7 +105,7 @@ pub use port::{
     BindError, Composed, Counters, Datagram, LONGEST_DATAGRAM, OversizedDatagram, PortOptions, UdpPort,
 };
 pub use redis::RedisError;
-pub use region_end::{Heard, RegionEnd, RegionEndError, RegionMemoryKind};
+pub use region_end::{RegionEnd, RegionEndError, RegionEvent, RegionMemoryKind};
 pub use roce_end::{RoceEnd, RocePath};
 pub use stop::Stop;
 

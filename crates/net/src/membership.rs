@@ -65,7 +65,7 @@ pub(crate) struct MembershipHost {
     /// Whether it was logged that the cluster has halted.
     halted: bool,
     /// The nodes that were logged as excluded because they and others do not receive each other's beacons.
-    parted: NodeSet,
+    partitioned: NodeSet,
 }
 
 impl MembershipHost {
@@ -97,7 +97,7 @@ impl MembershipHost {
             state_file: serve.state_file.clone(),
             announced: View::default(),
             halted: false,
-            parted: NodeSet::EMPTY,
+            partitioned: NodeSet::EMPTY,
         })
     }
 
@@ -155,10 +155,10 @@ impl MembershipHost {
                 "membership {refused}"
             );
         }
-        let parted = self.server.parted();
-        for node in parted.minus(std::mem::replace(&mut self.parted, parted)).iter() {
+        let partitioned = self.server.partitioned();
+        for node in partitioned.minus(std::mem::replace(&mut self.partitioned, partitioned)).iter() {
             let number = node.index();
-            let by = self.server.service().parted_from(node);
+            let by = self.server.service().partitioned_from(node);
             let line = format!("membership leaves out node {number}: {by}");
             tracing::warn!(node = number, "{line}");
         }
@@ -335,7 +335,7 @@ mod tests {
                 node: weft_waist::NodeId::new(node).unwrap(),
                 incarnation: weft_cluster::Incarnation::FIRST,
                 status,
-                hears: NodeSet::first(16),
+                receives_from: NodeSet::first(16),
                 claim: None,
             },
             profile: (status.state == EngineState::Starting).then_some(profile),

@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use weft_cluster::status::{COUNTERS_PER_PAGE, CounterPage, NodeStatus, StatusAnswer, StatusPart, is_status};
 use weft_cluster::{
-    AgentParameters, Incarnation, Misfit, NodeConfig, ROCE_PORT, Reason, Text, is_membership,
+    AgentParameters, Incarnation, Mismatch, NodeConfig, ROCE_PORT, Reason, Text, is_membership,
 };
 use weft_kv::Role;
 use weft_nic::{Card, HostCommand};
@@ -76,7 +76,7 @@ pub enum NodeError {
     },
     /// The node does not belong to the cluster of the membership service that it has reached.
     #[error(transparent)]
-    Misfit(Box<Misfit>),
+    Mismatch(Box<Mismatch>),
     /// Another process runs the same node.
     #[error("{}", Reason::Taken)]
     Taken,
@@ -199,7 +199,7 @@ impl<'a> Node<'a> {
             incarnation,
             peers: config.peers.iter().map(|(_, peer)| peer.datagram_address()).collect(),
             datagram_bytes: datagram_bytes(config),
-            terms: processes::terms(path_mtu(config)),
+            connection: processes::connection_parameters(path_mtu(config)),
         };
         let (card, halves) = assemble(&parameters, engines);
         let parameters = NodeParameters {
@@ -419,8 +419,8 @@ impl<'a> Node<'a> {
         while let Some(report) = self.node.poll_report() {
             match report {
                 Report::Taken(_) => self.fail(NodeError::Taken),
-                // The node stops, so the misfit is not logged: the node ends with it as its error.
-                Report::Misfit(_, misfit) if stops => self.fail(NodeError::Misfit(Box::new(misfit))),
+                // The node stops, so the mismatch is not logged: the node ends with it as its error.
+                Report::Mismatch(_, mismatch) if stops => self.fail(NodeError::Mismatch(Box::new(mismatch))),
                 report => log(&report),
             }
         }
@@ -430,9 +430,9 @@ impl<'a> Node<'a> {
 /// Logs a report for the operator, at the level that its cause deserves.
 fn log(report: &Report) {
     match report {
-        Report::Refused(node, Reason::Parted) => tracing::warn!(node = node.index(), "{report}"),
+        Report::Refused(node, Reason::Partitioned) => tracing::warn!(node = node.index(), "{report}"),
         Report::Refused(node, _) => tracing::info!(node = node.index(), "{report}"),
-        Report::Misfit(node, _) | Report::StartsOver(node, _) => {
+        Report::Mismatch(node, _) | Report::Rejoins(node, _) => {
             tracing::warn!(node = node.index(), "{report}");
         }
         Report::Taken(node) => tracing::error!(node = node.index(), "{report}"),
@@ -440,7 +440,7 @@ fn log(report: &Report) {
 }
 
 /// How long a node that stops waits until the membership service has confirmed that it has left.
-const FAREWELL: Duration = Duration::from_ms(500);
+const LEAVE_TIMEOUT: Duration = Duration::from_ms(500);
 
 /// A node whose engines have stopped, and which notifies the membership service. All other datagrams are dropped.
 struct Leaving<'a, 'b> {
@@ -508,7 +508,7 @@ impl Endpoint for Node<'_> {
     fn next_deadline(&self) -> Option<Instant> {
         let service = self.service.as_ref().map(MembershipHost::next_deadline);
         let card = self.card.card().next_deadline();
-        let watch = Some(self.watch.next_look());
+        let watch = Some(self.watch.next_check());
         let publish = Some(self.next_publish);
         [card, service, self.node.next_deadline(), watch, publish].into_iter().flatten().min()
     }
@@ -520,7 +520,7 @@ impl Endpoint for Node<'_> {
         if let Some(service) = &mut self.service {
             service.handle_deadline(now);
         }
-        self.watch.look(now, &self.node, self.card.card());
+        self.watch.check(now, &self.node, self.card.card());
     }
 
     fn transmit(&mut self, now: Instant, ports: &mut [UdpPort]) {
@@ -534,7 +534,7 @@ impl Endpoint for Node<'_> {
         self.transmit_membership(now, ports);
         if now >= self.next_publish {
             self.next_publish = now + PUBLISH_INTERVAL;
-            self.oversize.look(ports);
+            self.oversize.check(ports);
             self.publish(now, ports);
         }
     }
@@ -559,7 +559,7 @@ pub fn run_node(config: &NodeConfig, registry: &Registry<'_>, stop: &Stop) -> Re
         let now = clock.now();
         node.node.leave(now);
         let done = Stop::new()?;
-        let mut leaving = Leaving { node: &mut node, until: now + FAREWELL, done: &done };
+        let mut leaving = Leaving { node: &mut node, until: now + LEAVE_TIMEOUT, done: &done };
         run(&mut leaving, &mut ports, clock, IdlePolicy::SLEEP, &done)?;
     }
     if let Err(error) = node.close_records() {

@@ -22,7 +22,7 @@ const LAST: u64 = u64::MAX;
 const PATIENCE: Duration = Duration::from_ms(20);
 
 /// How often the end is sent to a receiver that does not confirm it.
-const FAREWELLS: u32 = 50;
+const END_REPEATS: u32 = 50;
 
 /// Parameters of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,7 +83,7 @@ pub struct PlainSender<'a> {
     end: Option<Instant>,
     /// When to stop waiting for a report.
     patience: Instant,
-    farewells: u32,
+    end_repeats: u32,
     farewell_due: bool,
     stalls: u64,
 }
@@ -103,7 +103,7 @@ impl<'a> PlainSender<'a> {
             reported: 0,
             end: None,
             patience: Instant::ZERO,
-            farewells: 0,
+            end_repeats: 0,
             farewell_due: false,
             stalls: 0,
         }
@@ -133,16 +133,16 @@ impl Endpoint for PlainSender<'_> {
 
     fn next_deadline(&self) -> Option<Instant> {
         let end = self.end?;
-        Some(if self.farewells > 0 { self.patience } else { end.min(self.patience) })
+        Some(if self.end_repeats > 0 { self.patience } else { end.min(self.patience) })
     }
 
     fn handle_deadline(&mut self, now: Instant) {
         if self.is_over(now) {
-            if self.farewells == 0 || now >= self.patience {
-                if self.farewells == FAREWELLS {
+            if self.end_repeats == 0 || now >= self.patience {
+                if self.end_repeats == END_REPEATS {
                     self.stop.request();
                 }
-                self.farewells += 1;
+                self.end_repeats += 1;
                 self.farewell_due = true;
                 self.patience = now + PATIENCE;
             }
@@ -161,7 +161,7 @@ impl Endpoint for PlainSender<'_> {
         if self.farewell_due {
             self.farewell_due = !ports[0].push(self.to, &LAST.to_be_bytes());
         }
-        if self.farewells > 0 {
+        if self.end_repeats > 0 {
             return;
         }
         while self.next - self.reported < self.load.window {

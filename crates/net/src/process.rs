@@ -60,7 +60,7 @@ pub enum ProcessError {
     },
     /// The child accepts no more input.
     #[error("{name} does not listen any more{stderr}")]
-    Deaf {
+    InputClosed {
         /// The child's name.
         name: String,
         /// Last lines of its standard error.
@@ -68,7 +68,7 @@ pub enum ProcessError {
     },
     /// The child did not write the expected line in time.
     #[error("{name} has not written \"{prefix}\" within {limit}{stderr}")]
-    Silent {
+    LineTimeout {
         /// The child's name.
         name: String,
         /// The prefix of the expected line.
@@ -182,7 +182,7 @@ impl ChildProcess {
     ///
     /// # Errors
     /// [`ProcessError::Ended`], [`ProcessError::Deaf`].
-    pub fn tell(&mut self, line: &str) -> Result<(), ProcessError> {
+    pub fn send_line(&mut self, line: &str) -> Result<(), ProcessError> {
         let told = self.input.as_mut().map(|input| input.write_all(format!("{line}\n").as_bytes()));
         if matches!(told, Some(Ok(()))) {
             return Ok(());
@@ -191,7 +191,7 @@ impl ChildProcess {
         let name = self.name.clone();
         match self.wait_until(Instant::now() + LAST_WORDS) {
             Some(status) => Err(ProcessError::Ended { name, status, stderr: self.last_words() }),
-            None => Err(ProcessError::Deaf { name, stderr: self.last_words() }),
+            None => Err(ProcessError::InputClosed { name, stderr: self.last_words() }),
         }
     }
 
@@ -236,7 +236,7 @@ impl ChildProcess {
             }
         }
         let (name, prefix) = (self.name.clone(), prefix.to_owned());
-        Err(ProcessError::Silent { name, prefix, limit, stderr: self.last_words() })
+        Err(ProcessError::LineTimeout { name, prefix, limit, stderr: self.last_words() })
     }
 
     /// Waits for the child to end with success; returns the lines of its standard output that were not taken.
@@ -380,7 +380,7 @@ mod tests {
     fn a_silent_child_is_reported() {
         let mut child = shell("echo other; exec sleep 100");
         let error = child.wait_for_line("ready", Duration::from_ms(50)).unwrap_err();
-        assert!(matches!(error, ProcessError::Silent { .. }), "{error}");
+        assert!(matches!(error, ProcessError::LineTimeout { .. }), "{error}");
         assert!(matches!(child.finish(Duration::from_ms(1)), Err(ProcessError::StillRunning { .. })));
     }
 
@@ -391,11 +391,11 @@ mod tests {
         let mut child = ChildProcess::start_listening("shell", command).unwrap();
         assert_eq!(child.next_line(Duration::ZERO).unwrap(), None);
         for word in ["one", "two"] {
-            child.tell(word).unwrap();
+            child.send_line(word).unwrap();
             assert_eq!(child.next_line(LIMIT).unwrap(), Some(format!("heard {word}")));
         }
         child.kill();
-        let error = child.tell("three").unwrap_err();
+        let error = child.send_line("three").unwrap_err();
         assert!(matches!(error, ProcessError::Ended { .. }), "{error}");
         let error = child.next_line(LIMIT).unwrap_err().to_string();
         assert!(error.contains("shell ended (signal: 9"), "{error}");

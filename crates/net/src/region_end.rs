@@ -38,11 +38,11 @@ pub enum RegionMemoryKind {
 
 /// An event for the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum RegionEvent {
     /// A WRITE of this end has been acknowledged.
     Written,
     /// The peer has sent this value. All data that it had written before is in the memory.
-    Told(u32),
+    Notified(u32),
 }
 
 /// Why an end cannot go on.
@@ -190,7 +190,7 @@ impl RegionEnd {
     }
 
     /// WRITEs a part of this region to the peer's; with a value, also notifies the peer. The bytes must not change
-    /// until [`Heard::Written`] has been returned for them. At most [`RegionEnd::DEPTH`] WRITEs may be
+    /// until [`RegionEvent::Written`] has been returned for them. At most [`RegionEnd::DEPTH`] WRITEs may be
     /// outstanding.
     ///
     /// # Errors
@@ -215,7 +215,7 @@ impl RegionEnd {
     ///
     /// # Errors
     /// This end is not connected.
-    pub fn tell(&mut self, value: u32) -> Result<(), RegionEndError> {
+    pub fn notify(&mut self, value: u32) -> Result<(), RegionEndError> {
         self.write(0, 0, 0, Some(value))
     }
 
@@ -223,7 +223,7 @@ impl RegionEnd {
     ///
     /// # Errors
     /// A work request has failed, or the port cannot be used any more.
-    pub fn poll(&mut self, limit: Duration) -> Result<Option<Heard>, RegionEndError> {
+    pub fn poll(&mut self, limit: Duration) -> Result<Option<RegionEvent>, RegionEndError> {
         let completion = match self.context.poll() {
             Some(completion) => Some(completion),
             None => {
@@ -231,27 +231,27 @@ impl RegionEnd {
                 self.context.poll()
             }
         };
-        completion.map(|completion| self.hear(&completion)).transpose()
+        completion.map(|completion| self.event_of(&completion)).transpose()
     }
 
     /// The next event, if one occurs within `limit`.
     ///
     /// # Errors
     /// As [`RegionEnd::poll`].
-    pub fn hear_within(&mut self, limit: Duration) -> Result<Option<Heard>, RegionEndError> {
+    pub fn wait(&mut self, limit: Duration) -> Result<Option<RegionEvent>, RegionEndError> {
         let completion = self.context.wait(limit)?;
-        completion.map(|completion| self.hear(&completion)).transpose()
+        completion.map(|completion| self.event_of(&completion)).transpose()
     }
 
-    fn hear(&mut self, completion: &Completion) -> Result<Heard, RegionEndError> {
+    fn event_of(&mut self, completion: &Completion) -> Result<RegionEvent, RegionEndError> {
         if completion.status != CompletionStatus::Success {
             return Err(RegionEndError::Failed(completion.status));
         }
         if completion.opcode != CompletionOpcode::ReceiveWriteWithImmediate {
-            return Ok(Heard::Written);
+            return Ok(RegionEvent::Written);
         }
         self.post_receive();
-        Ok(Heard::Told(completion.immediate.unwrap_or_default()))
+        Ok(RegionEvent::Notified(completion.immediate.unwrap_or_default()))
     }
 }
 
@@ -285,7 +285,7 @@ mod tests {
     fn told([one, other]: &mut [RegionEnd; 2]) -> u32 {
         for _ in 0..10_000 {
             one.poll(Duration::from_us(20)).unwrap();
-            if let Some(Heard::Told(value)) = other.poll(Duration::from_us(20)).unwrap() {
+            if let Some(RegionEvent::Notified(value)) = other.poll(Duration::from_us(20)).unwrap() {
                 return value;
             }
         }
@@ -320,6 +320,6 @@ mod tests {
         assert!(ends[0].store(BYTES, &[1]).is_err() && ends[0].read(1, BYTES as usize).is_err());
         let [mut one, _] = ends;
         one.peer = None;
-        assert!(matches!(one.tell(1), Err(RegionEndError::Alone)));
+        assert!(matches!(one.notify(1), Err(RegionEndError::Alone)));
     }
 }

@@ -10,7 +10,7 @@ use weft_waist::{Engine, NodeId};
 use crate::{OversizedDatagram, UdpPort};
 
 /// Number of checks per length of a lease.
-const LOOKS_PER_LEASE: u64 = 4;
+const CHECKS_PER_LEASE: u64 = 4;
 
 /// Monitors the engines of a node, and its lease.
 #[derive(Debug)]
@@ -39,17 +39,17 @@ impl NodeMonitor {
         }
     }
 
-    pub(crate) fn next_look(&self) -> Instant {
+    pub(crate) fn next_check(&self) -> Instant {
         self.next_look
     }
 
     /// Checks for stalls, if a check is due.
-    pub(crate) fn look(&mut self, now: Instant, node: &Node<NodeHalf>, card: &Card<NodeEngine>) {
+    pub(crate) fn check(&mut self, now: Instant, node: &Node<NodeHalf>, card: &Card<NodeEngine>) {
         if now < self.next_look {
             return;
         }
         let lease = node.lease().unwrap_or(DEFAULT_LEASE);
-        self.next_look = now + lease / LOOKS_PER_LEASE;
+        self.next_look = now + lease / CHECKS_PER_LEASE;
         for slot in 0..node.slots() {
             for peer in (0..self.peers).filter_map(NodeId::new).filter(|peer| *peer != self.node) {
                 let mark = card.engine(slot).0.waits_for(peer);
@@ -58,7 +58,7 @@ impl NodeMonitor {
                 }
             }
         }
-        self.look_at_lease(now, lease, node);
+        self.check_lease(now, lease, node);
     }
 
     /// Status of the engine in `slot`.
@@ -105,7 +105,7 @@ impl NodeMonitor {
 
     /// A lease that is not renewed is a stall, too: the node waits for the membership service. Before the first
     /// lease the node's reports say why it waits, so nothing is logged here.
-    fn look_at_lease(&mut self, now: Instant, lease: Duration, node: &Node<NodeHalf>) {
+    fn check_lease(&mut self, now: Instant, lease: Duration, node: &Node<NodeHalf>) {
         let number = self.node.index();
         if now < node.lease_until() {
             if let Some((since, true)) = self.without_lease.take() {
@@ -145,7 +145,7 @@ impl OversizeMonitor {
     }
 
     /// Logs the first such datagram of any port.
-    pub(crate) fn look(&mut self, ports: &mut [UdpPort]) {
+    pub(crate) fn check(&mut self, ports: &mut [UdpPort]) {
         let oversized = ports.iter_mut().find_map(UdpPort::take_oversized);
         if let Some(OversizedDatagram { to, length }) = oversized.filter(|_| !self.is_logged) {
             self.is_logged = true;
@@ -172,10 +172,10 @@ mod tests {
         let to = ports[0].local_address();
         let mut watch = OversizeMonitor::new(NodeId::new(1).unwrap());
         let text = logged(LogFormat::Text, LogLevel::INFO, || {
-            watch.look(&mut ports);
+            watch.check(&mut ports);
             for _ in 0..2 {
                 ports[0].push(to, &[0; 101]);
-                watch.look(&mut ports);
+                watch.check(&mut ports);
             }
         });
         assert_eq!(text.lines().count(), 1, "{text}");

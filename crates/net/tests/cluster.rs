@@ -60,7 +60,7 @@ fn a_forged_incarnation_neither_ends_a_node_nor_bars_it() {
             node: own.node,
             incarnation,
             status: EngineStatus::STARTING,
-            hears: NodeSet::first(2),
+            receives_from: NodeSet::first(2),
             claim: None,
         };
         let message = Message::Heartbeat { token, heartbeat, profile: Some(own.profile()) };

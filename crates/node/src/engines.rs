@@ -24,7 +24,7 @@ use crate::rounds::{RoundsHalf, RoundsPauses};
 use crate::sessions::SessionHalf;
 use crate::transactions::{Application, TransactionHalf, TransactionSizes, found};
 use crate::wired::WiredHalf;
-use crate::wiring::{Connections, Purpose, Terms};
+use crate::wiring::{ConnectionParameters, Connections, Purpose};
 
 /// An engine of a node.
 #[derive(Debug)]
@@ -175,8 +175,8 @@ impl NodeHalf {
 }
 
 impl HostHalf for NodeHalf {
-    fn outlives_lease(&self) -> bool {
-        self.inner().outlives_lease()
+    fn keeps_data_without_lease(&self) -> bool {
+        self.inner().keeps_data_without_lease()
     }
 
     fn follows_views(&self) -> bool {
@@ -226,8 +226,8 @@ impl HostHalf for NodeHalf {
         self.inner_mut().settle(now, io);
     }
 
-    fn start_over(&mut self, now: Instant, incarnation: Incarnation, io: &mut HostIo<'_>) {
-        self.inner_mut().start_over(now, incarnation, io);
+    fn rejoin(&mut self, now: Instant, incarnation: Incarnation, io: &mut HostIo<'_>) {
+        self.inner_mut().rejoin(now, incarnation, io);
     }
 }
 
@@ -259,7 +259,7 @@ pub struct CardParameters {
     /// The longest datagram, in bytes.
     pub datagram_bytes: usize,
     /// Parameters with which queue pairs are connected.
-    pub terms: Terms,
+    pub connection: ConnectionParameters,
 }
 
 /// Number of decisions of the rounds that a node keeps for readers.
@@ -300,7 +300,7 @@ pub fn assemble(
     parameters: &CardParameters,
     engines: Vec<EngineChoice<'_>>,
 ) -> (Card<NodeEngine>, Vec<NodeHalf>) {
-    let CardParameters { node, incarnation, ref peers, datagram_bytes, terms } = *parameters;
+    let CardParameters { node, incarnation, ref peers, datagram_bytes, connection } = *parameters;
     let nodes = peers.len();
     let purposes: Vec<_> = engines.iter().map(EngineChoice::purposes).collect();
     let mut made = Vec::new();
@@ -358,7 +358,7 @@ pub fn assemble(
     let address = |peer: usize| -> Ipv4Addr { *peers[peer].ip() };
     for (slot, purposes) in (0u8..).zip(&purposes).filter(|(_, purposes)| !purposes.is_empty()) {
         let place = (slot, memory_bytes[usize::from(slot)]);
-        let wires = Connections::wire(&mut card, place, (node.index(), nodes), purposes, terms, address)
+        let wires = Connections::wire(&mut card, place, (node.index(), nodes), purposes, connection, address)
             .expect("the card is made with room for all queue pairs");
         halves[usize::from(slot)] =
             NodeHalf::Wired(WiredHalf::new(wires, sessions[usize::from(slot)].take()));

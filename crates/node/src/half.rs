@@ -85,7 +85,7 @@ impl<'a> HostIo<'a> {
 pub trait HostHalf {
     /// Whether the engine keeps its data after the node's lease has ended, because its protocol does not depend on
     /// leases. Then it is not emptied when the node has to rejoin; it loses its data only when its process ends.
-    fn outlives_lease(&self) -> bool {
+    fn keeps_data_without_lease(&self) -> bool {
         false
     }
 
@@ -149,7 +149,7 @@ pub trait HostHalf {
     }
 
     /// Called when the engine was reset: the node's next incarnation starts without data.
-    fn start_over(&mut self, now: Instant, incarnation: Incarnation, io: &mut HostIo<'_>) {
+    fn rejoin(&mut self, now: Instant, incarnation: Incarnation, io: &mut HostIo<'_>) {
         let _ = (now, incarnation, io);
     }
 }

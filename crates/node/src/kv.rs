@@ -330,7 +330,7 @@ impl HostHalf for KvHalf {
         self.drive(io);
     }
 
-    fn start_over(&mut self, _: Instant, incarnation: Incarnation, _: &mut HostIo<'_>) {
+    fn rejoin(&mut self, _: Instant, incarnation: Incarnation, _: &mut HostIo<'_>) {
         self.waiting.clear();
         self.chunk.clear();
         self.snapshot = None;

@@ -46,4 +46,4 @@ pub use sessions::SessionHalf;
 pub use stalls::{Stall, Stalls};
 pub use transactions::{Application, Ledger, LedgerRefusal, TransactionHalf, TransactionSizes, found};
 pub use wired::WiredHalf;
-pub use wiring::{Connections, EngineMemory, Purpose, Terms};
+pub use wiring::{ConnectionParameters, Connections, EngineMemory, Purpose};

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use weft_cluster::{
-    Action, Agent, AgentParameters, ClusterName, Datagram, Hearing, Incarnation, Membership, Misfit, Profile,
-    Reason,
+    Action, Agent, AgentParameters, Beacons, ClusterName, Datagram, Incarnation, Membership, Mismatch,
+    Profile, Reason,
 };
 use weft_nic::{HostCommand, HostEvent};
 use weft_time::{Duration, Instant};
@@ -56,18 +56,18 @@ struct HostedEngine<H> {
 /// **Restart of engines.** The membership service may exclude a running node from a view (because its lease
 /// ended). The data of its engines is then outdated, and they have to join again, empty, in the node's next
 /// incarnation: the node resets them and ignores the card's events from before the reset. Engines whose protocol
-/// does not depend on leases keep their data ([`HostHalf::outlives_lease`]).
+/// does not depend on leases keep their data ([`HostHalf::keeps_data_without_lease`]).
 #[derive(Debug)]
 pub struct Node<H> {
     parameters: NodeParameters,
     agent: Agent,
-    hearing: Hearing,
+    beacons: Beacons,
     slots: Vec<HostedEngine<H>>,
     /// Whether the engines have received a view in this incarnation of the node.
     is_configured: bool,
     reports: VecDeque<Report>,
     refusal: Option<Reason>,
-    misfit: Option<Misfit>,
+    mismatch: Option<Mismatch>,
     stopped: bool,
     /// The node is leaving: its engines serve nothing, and it only notifies the membership service.
     leaving: bool,
@@ -81,7 +81,7 @@ impl<H: HostHalf> Node<H> {
         let slot = |half| HostedEngine { half, status: EngineStatus::STARTING, resetting: false };
         Self {
             agent: agent(&parameters, parameters.incarnation),
-            hearing: Hearing::new(
+            beacons: Beacons::new(
                 parameters.node,
                 parameters.identity.as_ref().map_or_else(ClusterName::default, |(name, _)| *name).id(),
             ),
@@ -89,7 +89,7 @@ impl<H: HostHalf> Node<H> {
             is_configured: false,
             reports: VecDeque::new(),
             refusal: None,
-            misfit: None,
+            mismatch: None,
             stopped: false,
             leaving: false,
             #[cfg(feature = "planted-bugs")]
@@ -134,8 +134,8 @@ impl<H: HostHalf> Node<H> {
             HostEvent::Request { engine, from, kind, payload } => {
                 let leased = now < self.agent.lease_until();
                 if let Some(slot) = self.slots.get_mut(usize::from(engine)).filter(|slot| !slot.resetting) {
-                    let serves =
-                        (leased || slot.half.outlives_lease()) && slot.status.state == EngineState::Full;
+                    let serves = (leased || slot.half.keeps_data_without_lease())
+                        && slot.status.state == EngineState::Full;
                     let io = &mut HostIo::new(engine, card);
                     slot.half.requested(now, from, (kind, &payload), serves, io);
                 }
@@ -154,7 +154,7 @@ impl<H: HostHalf> Node<H> {
 
     /// When [`Node::handle_deadline`] must be called.
     pub fn next_deadline(&self) -> Option<Instant> {
-        let agent = (!self.stopped).then(|| self.agent.next_deadline().min(self.hearing.next_deadline()));
+        let agent = (!self.stopped).then(|| self.agent.next_deadline().min(self.beacons.next_deadline()));
         self.slots.iter().filter_map(|slot| slot.half.next_deadline()).chain(agent).min()
     }
 
@@ -173,21 +173,21 @@ impl<H: HostHalf> Node<H> {
         if self.stopped {
             return None;
         }
-        self.agent.peers_heard(now, self.hearing.peers(now));
+        self.agent.peers_heard(now, self.beacons.peers(now));
         self.agent.poll_transmit(now)
     }
 
     /// The beacon for every other node, if one is due. A leaving node sends none.
     pub fn poll_beacon(&mut self, now: Instant) -> Option<Datagram> {
-        let beacon = self.hearing.poll_transmit(now);
+        let beacon = self.beacons.poll_transmit(now);
         if self.stopped || self.leaving { None } else { beacon }
     }
 
     /// Processes a datagram of the membership protocol that arrived from the address of `peer`. Returns whether it
     /// was a beacon.
     pub fn receive_beacon(&mut self, now: Instant, peer: NodeId, bytes: &[u8]) -> bool {
-        let is_beacon = self.hearing.receive(now, peer, bytes);
-        if let Some(lease) = self.hearing.lease() {
+        let is_beacon = self.beacons.receive(now, peer, bytes);
+        if let Some(lease) = self.beacons.lease() {
             self.agent.learn_lease(lease);
         }
         is_beacon
@@ -295,7 +295,7 @@ impl<H: HostHalf> Node<H> {
         });
         let status = |slot: &HostedEngine<H>| match slot.status.state {
             _ if !slot.half.follows_views() => None,
-            _ if !slot.half.outlives_lease() => Some(slot.status),
+            _ if !slot.half.keeps_data_without_lease() => Some(slot.status),
             // The engines below do not depend on views: in any view, they either have all data or are still
             // fetching it.
             EngineState::Starting => Some(EngineStatus::STARTING),
@@ -319,7 +319,7 @@ impl<H: HostHalf> Node<H> {
         }
         if let Some(configuration) = self.agent.poll_configuration() {
             if let Some(lease) = self.agent.lease() {
-                self.hearing.learn_lease(lease);
+                self.beacons.learn_lease(lease);
             }
             #[cfg(feature = "planted-bugs")]
             let configuration = self.with_former_incarnation(configuration);
@@ -331,16 +331,16 @@ impl<H: HostHalf> Node<H> {
                 }
             }
             self.is_configured = true;
-            if self.slots.iter().any(|slot| slot.half.outlives_lease()) {
+            if self.slots.iter().any(|slot| slot.half.keeps_data_without_lease()) {
                 self.report_status(now);
             }
         }
         match self.agent.poll_action() {
             None => {}
-            Some(Action::Restart { incarnation }) => self.start_over(now, incarnation, card),
+            Some(Action::Restart { incarnation }) => self.rejoin(now, incarnation, card),
             Some(Action::Stop) => {
                 self.stopped = true;
-                if self.agent.misfit().is_none() {
+                if self.agent.mismatch().is_none() {
                     self.reports.push_back(Report::Taken(self.id()));
                 }
             }
@@ -363,25 +363,25 @@ impl<H: HostHalf> Node<H> {
     }
 
     /// Resets the engines whose data depends on the lease, and begins the next incarnation of the node.
-    fn start_over(&mut self, now: Instant, incarnation: Incarnation, card: &mut dyn CardPort) {
+    fn rejoin(&mut self, now: Instant, incarnation: Incarnation, card: &mut dyn CardPort) {
         let reason = self.agent.refusal().unwrap_or(Reason::Rejoin);
-        self.reports.push_back(Report::StartsOver(self.id(), reason));
+        self.reports.push_back(Report::Rejoins(self.id(), reason));
         for (index, slot) in (0..).zip(&mut self.slots) {
             #[cfg(feature = "planted-bugs")]
             if self.planted_bug == Some(PlantedBug::EnginesKept) {
                 continue;
             }
-            if !slot.half.outlives_lease() {
+            if !slot.half.keeps_data_without_lease() {
                 card.submit(HostCommand::Reset { engine: index });
                 slot.resetting = slot.status != EngineStatus::STARTING;
-                slot.half.start_over(now, incarnation, &mut HostIo::new(index, card));
+                slot.half.rejoin(now, incarnation, &mut HostIo::new(index, card));
             }
         }
         self.agent = self.next_agent(incarnation);
-        if let Some(lease) = self.hearing.lease() {
+        if let Some(lease) = self.beacons.lease() {
             self.agent.learn_lease(lease);
         }
-        (self.is_configured, self.refusal, self.misfit) = (false, None, None);
+        (self.is_configured, self.refusal, self.mismatch) = (false, None, None);
     }
 
     /// The agent for `incarnation` of the node.
@@ -396,16 +396,16 @@ impl<H: HostHalf> Node<H> {
 
     /// Queues reports about refusals by the membership service that have changed.
     fn report_refusals(&mut self) {
-        let (refusal, misfit) = (self.agent.refusal(), self.agent.misfit());
+        let (refusal, mismatch) = (self.agent.refusal(), self.agent.mismatch());
         if std::mem::replace(&mut self.refusal, refusal) != refusal
             && let Some(reason) = refusal
         {
             self.reports.push_back(Report::Refused(self.id(), reason));
         }
-        if std::mem::replace(&mut self.misfit, misfit) != misfit
-            && let Some(misfit) = misfit
+        if std::mem::replace(&mut self.mismatch, mismatch) != mismatch
+            && let Some(mismatch) = mismatch
         {
-            self.reports.push_back(Report::Misfit(self.id(), misfit));
+            self.reports.push_back(Report::Mismatch(self.id(), mismatch));
         }
     }
 }

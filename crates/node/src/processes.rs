@@ -13,7 +13,7 @@ use weft_smr::{Parameters, PulseParameters};
 use weft_time::Duration;
 use weft_verbs::PathMtu;
 
-use crate::wiring::Terms;
+use crate::wiring::ConnectionParameters;
 
 /// Heartbeat interval of a log or an object. A node whose heartbeat stops for about fifteen intervals is taken for
 /// dead.
@@ -53,8 +53,8 @@ const ROUNDS_SILENCE: Duration = Duration::from_secs(3);
 const ROUNDS_SILENCE_MIN: u64 = 16;
 
 /// Parameters of queue pairs over sockets: a time-out of 67 ms for an acknowledgement, and seven retries.
-pub const fn terms(path_mtu: PathMtu) -> Terms {
-    Terms { path_mtu, timeout: 14, retry_cnt: 7, max_rd_atomic: 4 }
+pub const fn connection_parameters(path_mtu: PathMtu) -> ConnectionParameters {
+    ConnectionParameters { path_mtu, timeout: 14, retry_cnt: 7, max_rd_atomic: 4 }
 }
 
 fn pulse(nodes: usize) -> PulseParameters {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use weft_cluster::{Misfit, Reason};
+use weft_cluster::{Mismatch, Reason};
 use weft_waist::NodeId;
 
 /// An event of interest to an operator. It displays as one line.
@@ -12,9 +12,9 @@ pub enum Report {
     Refused(NodeId, Reason),
     /// The membership service belongs to another cluster, or the node's configuration differs from the members'. A
     /// node that was never a member then stops.
-    Misfit(NodeId, Misfit),
+    Mismatch(NodeId, Mismatch),
     /// The node was excluded from a view, and restarts without data.
-    StartsOver(NodeId, Reason),
+    Rejoins(NodeId, Reason),
     /// Another process runs the same node: this one has to stop.
     Taken(NodeId),
 }
@@ -23,8 +23,8 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(node, reason) => write!(f, "node {} waits: {reason}", node.index()),
-            Self::Misfit(node, misfit) => write!(f, "node {} waits: {misfit}", node.index()),
-            Self::StartsOver(node, reason) => write!(f, "node {} starts over: {reason}", node.index()),
+            Self::Mismatch(node, mismatch) => write!(f, "node {} waits: {mismatch}", node.index()),
+            Self::Rejoins(node, reason) => write!(f, "node {} starts over: {reason}", node.index()),
             Self::Taken(node) => write!(f, "node {} stops: {}", node.index(), Reason::Taken),
         }
     }

@@ -85,7 +85,7 @@ impl RoundsHalf {
 }
 
 impl HostHalf for RoundsHalf {
-    fn outlives_lease(&self) -> bool {
+    fn keeps_data_without_lease(&self) -> bool {
         true
     }
 

@@ -64,7 +64,7 @@ impl HostHalf for SessionHalf {
         io.respond_all(&mut self.payload, |payload| sessions.poll_transmit(payload));
     }
 
-    fn start_over(&mut self, _: Instant, incarnation: Incarnation, _: &mut HostIo<'_>) {
+    fn rejoin(&mut self, _: Instant, incarnation: Incarnation, _: &mut HostIo<'_>) {
         let first = self.sessions.next_session().max(incarnation.get());
         self.sessions = Sessions::new(first, SESSIONS, self.admitted);
     }

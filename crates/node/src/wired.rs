@@ -34,7 +34,7 @@ impl WiredHalf {
 }
 
 impl HostHalf for WiredHalf {
-    fn outlives_lease(&self) -> bool {
+    fn keeps_data_without_lease(&self) -> bool {
         true
     }
 

@@ -42,7 +42,7 @@ impl Purpose {
 
 /// Parameters with which queue pairs are connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct ConnectionParameters {
     /// The most payload bytes in a packet.
     pub path_mtu: PathMtu,
     /// Code of the local acknowledgement time-out, see [`weft_rdma::local_ack_timeout`].
@@ -97,15 +97,15 @@ impl Connections {
         (slot, memory_bytes): (u8, usize),
         (node, nodes): (usize, usize),
         purposes: &[Purpose],
-        terms: Terms,
+        connection: ConnectionParameters,
         address: impl Fn(usize) -> Ipv4Addr,
     ) -> Result<Vec<Wire>, ApiError> {
         let memory = EngineMemory::on_card(slot, memory_bytes);
         let connections = Self::open(card, nodes, purposes, memory)?;
-        for (queue_pair, peering) in connections.peerings(node, terms, address) {
+        for (queue_pair, peering) in connections.peerings(node, connection, address) {
             card.assign(queue_pair, slot, peering);
         }
-        Ok(connections.wires(node, terms))
+        Ok(connections.wires(node, connection))
     }
 
     /// Number of queue pairs that [`Connections::open`] creates.
@@ -158,7 +158,7 @@ impl Connections {
     pub fn peerings(
         &self,
         node: usize,
-        terms: Terms,
+        connection: ConnectionParameters,
         address: impl Fn(usize) -> Ipv4Addr,
     ) -> Vec<(QueuePairNumber, Peering)> {
         let mut peerings = Vec::with_capacity(self.numbers.len());
@@ -168,10 +168,10 @@ impl Connections {
                     let peering = Peering {
                         destination: address(other),
                         destination_qp_num: self.number(purpose, other, node, !own_requests),
-                        path_mtu: terms.path_mtu,
-                        timeout: terms.timeout,
-                        retry_cnt: terms.retry_cnt,
-                        max_rd_atomic: terms.max_rd_atomic,
+                        path_mtu: connection.path_mtu,
+                        timeout: connection.timeout,
+                        retry_cnt: connection.retry_cnt,
+                        max_rd_atomic: connection.max_rd_atomic,
                     };
                     peerings.push((self.number(purpose, node, other, own_requests), peering));
                 }
@@ -181,7 +181,7 @@ impl Connections {
     }
 
     /// The connections for the Wire calls to the engine of `node`.
-    pub fn wires(&self, node: usize, terms: Terms) -> Vec<Wire> {
+    pub fn wires(&self, node: usize, connection: ConnectionParameters) -> Vec<Wire> {
         let mut wires = Vec::new();
         for (index, purpose) in self.purposes.iter().enumerate() {
             for peer in (0..self.nodes).filter(|peer| *peer != node) {
@@ -193,7 +193,7 @@ impl Connections {
                     remote_address: self.address,
                     rkey: self.plain.rkey,
                     call_rkey: self.calling.rkey,
-                    path_mtu: terms.path_mtu.bytes(),
+                    path_mtu: connection.path_mtu.bytes(),
                 };
                 wires.push(Wire { group: purpose.group, peer, wiring });
             }
@@ -209,7 +209,8 @@ mod tests {
 
     use super::*;
 
-    const TERMS: Terms = Terms { path_mtu: PathMtu::Bytes1024, timeout: 8, retry_cnt: 7, max_rd_atomic: 4 };
+    const CONNECTION: ConnectionParameters =
+        ConnectionParameters { path_mtu: PathMtu::Bytes1024, timeout: 8, retry_cnt: 7, max_rd_atomic: 4 };
     const PURPOSES: [Purpose; 2] = [Purpose { group: 0, posts: 8 }, Purpose { group: 255, posts: 4 }];
 
     fn open(nodes: usize) -> Connections {
@@ -232,7 +233,8 @@ mod tests {
         for nodes in 1..=5 {
             let connections = open(nodes);
             let address = |node: usize| Ipv4Addr::new(10, 0, 0, node as u8);
-            let ends: Vec<_> = (0..nodes).map(|node| connections.peerings(node, TERMS, address)).collect();
+            let ends: Vec<_> =
+                (0..nodes).map(|node| connections.peerings(node, CONNECTION, address)).collect();
             for (node, own) in ends.iter().enumerate() {
                 assert_eq!(own.len(), Connections::queue_pairs(nodes, PURPOSES.len()));
                 for (number, peering) in own {
@@ -241,11 +243,11 @@ mod tests {
                     let (_, back) = back.expect("the peer has this queue pair");
                     assert_eq!((back.destination, back.destination_qp_num), (address(node), *number));
                 }
-                for wire in connections.wires(node, TERMS) {
+                for wire in connections.wires(node, CONNECTION) {
                     let destination = |number: QueuePairNumber| {
                         own.iter().find(|(other, _)| *other == number).map(|(_, peering)| *peering).unwrap()
                     };
-                    let theirs = connections.wires(wire.peer, TERMS);
+                    let theirs = connections.wires(wire.peer, CONNECTION);
                     let theirs = theirs.iter().find(|other| other.peer == node && other.group == wire.group);
                     let theirs = theirs.unwrap().wiring;
                     assert_eq!(destination(wire.wiring.request).destination_qp_num, theirs.respond);

@@ -196,7 +196,7 @@ fn who_founds_the_tables_keeps_them_and_who_comes_later_empties_them() {
 #[test]
 fn a_next_life_of_transactions_begins_with_nothing() {
     let (mut half, mut card) = transactions();
-    half.start_over(at_us(0), Incarnation::FIRST, &mut HostIo::new(SLOT, &mut card));
+    half.rejoin(at_us(0), Incarnation::FIRST, &mut HostIo::new(SLOT, &mut card));
     assert!(card.memory.iter().all(|byte| *byte == 0));
     assert_eq!(half.sessions().map(|(clients, _)| clients), Some(0));
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use weft_cluster::{
-    Agent, AgentParameters, ClusterId, Hearing, Incarnation, Membership, Reason, Server, Service,
+    Agent, AgentParameters, Beacons, ClusterId, Incarnation, Membership, Reason, Server, Service,
     ServiceParameters,
 };
 use weft_nic::{HostCommand, HostEvent};
@@ -17,25 +17,25 @@ const LEASE: Duration = Duration::from_ms(100);
 /// A half with these properties that records the calls it gets.
 #[derive(Clone, Debug)]
 struct Fake {
-    outlives_lease: bool,
+    keeps_data_without_lease: bool,
     follows_views: bool,
     told: Rc<RefCell<Vec<&'static str>>>,
 }
 
 impl Fake {
-    fn new(outlives_lease: bool, follows_views: bool) -> Self {
-        Self { outlives_lease, follows_views, told: Rc::default() }
+    fn new(keeps_data_without_lease: bool, follows_views: bool) -> Self {
+        Self { keeps_data_without_lease, follows_views, told: Rc::default() }
     }
 
-    /// (`outlives_lease`, `follows_views`) of the key-value store, of a replicated log, and of rounds.
+    /// (`keeps_data_without_lease`, `follows_views`) of the key-value store, of a replicated log, and of rounds.
     const LEASED: (bool, bool) = (false, true);
     const MAJORITY: (bool, bool) = (true, true);
     const OWN_MEMBERS: (bool, bool) = (true, false);
 }
 
 impl HostHalf for Fake {
-    fn outlives_lease(&self) -> bool {
-        self.outlives_lease
+    fn keeps_data_without_lease(&self) -> bool {
+        self.keeps_data_without_lease
     }
 
     fn follows_views(&self) -> bool {
@@ -57,7 +57,7 @@ impl HostHalf for Fake {
         self.told.borrow_mut().push(if serves { "served" } else { "not served" });
     }
 
-    fn start_over(&mut self, _: Instant, _: Incarnation, _: &mut HostIo<'_>) {
+    fn rejoin(&mut self, _: Instant, _: Incarnation, _: &mut HostIo<'_>) {
         self.told.borrow_mut().push("starts over");
     }
 }
@@ -88,7 +88,7 @@ struct World {
     node: Node<Fake>,
     other: Agent,
     /// The other node's beacons.
-    beacons: Hearing,
+    beacons: Beacons,
     halves: Vec<Fake>,
     card: Card,
     service: Server<u8>,
@@ -108,7 +108,7 @@ impl World {
         let mut world = Self {
             node: Node::new(parameters, halves.clone()),
             other: Agent::new(NodeId::new(0).unwrap(), Incarnation::FIRST, AgentParameters::default()),
-            beacons: Hearing::new(NodeId::new(0).unwrap(), ClusterId::default()),
+            beacons: Beacons::new(NodeId::new(0).unwrap(), ClusterId::default()),
             halves,
             card: Card::default(),
             service: Server::new(Service::new(ServiceParameters::new(2, LEASE))),
@@ -218,7 +218,7 @@ fn a_node_that_rejoins_empties_the_engines_that_rest_on_leases() {
     assert_eq!(world.card.resets, [0]);
     assert_eq!(*world.halves[0].told.borrow(), ["starts over"]);
     assert!(world.halves[1].told.borrow().is_empty());
-    assert!(matches!(world.reports()[..], [Report::StartsOver(_, Reason::Rejoin), ..]));
+    assert!(matches!(world.reports()[..], [Report::Rejoins(_, Reason::Rejoin), ..]));
     // Events of the card from before the reset belong to the former incarnation.
     let reply = HostEvent::Reply { engine: 0, token: 0, kind: 0, payload: Vec::new() };
     world.node.host_event(world.now, reply.clone(), &mut world.card);

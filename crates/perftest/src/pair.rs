@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Instant;
 
-use weft_net::{Heard, IdlePolicy, RegionEnd, RegionEndError, RegionMemoryKind};
+use weft_net::{IdlePolicy, RegionEnd, RegionEndError, RegionEvent, RegionMemoryKind};
 use weft_time::Duration;
 use weft_verbs::PathMtu;
 
@@ -77,20 +77,20 @@ pub(super) fn with_pair<S: Send, R>(
 }
 
 /// Waits for the next event of an end.
-pub(super) fn hear(end: &mut RegionEnd) -> Result<Heard, RdmaError> {
-    let heard = end.hear_within(STALL)?;
+pub(super) fn wait_event(end: &mut RegionEnd) -> Result<RegionEvent, RdmaError> {
+    let heard = end.wait(STALL)?;
     heard.ok_or_else(|| RdmaError::Failed(format!("nothing has completed in {STALL}")))
 }
 
 /// The next event of an end. Waits only for a short time.
-pub(super) fn look(end: &mut RegionEnd) -> Result<Option<Heard>, RdmaError> {
+pub(super) fn poll_event(end: &mut RegionEnd) -> Result<Option<RegionEvent>, RdmaError> {
     Ok(end.poll(LOOK)?)
 }
 
 /// Waits for the next value that the peer sends.
 pub(super) fn told(end: &mut RegionEnd) -> Result<u32, RdmaError> {
     loop {
-        if let Heard::Told(value) = hear(end)? {
+        if let RegionEvent::Notified(value) = wait_event(end)? {
             return Ok(value);
         }
     }
@@ -98,15 +98,15 @@ pub(super) fn told(end: &mut RegionEnd) -> Result<u32, RdmaError> {
 
 /// Sends a value to the peer, and waits until it has arrived.
 pub(super) fn answer(end: &mut RegionEnd, value: u32) -> Result<(), RdmaError> {
-    end.tell(value)?;
-    while hear(end)? != Heard::Written {}
+    end.notify(value)?;
+    while wait_event(end)? != RegionEvent::Written {}
     Ok(())
 }
 
 /// Drives the card until nothing has arrived for a while, because the last acknowledgement may have been
 /// lost.
 pub(super) fn linger(end: &mut RegionEnd) -> Result<(), RdmaError> {
-    while end.hear_within(Duration::from_ms(20))?.is_some() {}
+    while end.wait(Duration::from_ms(20))?.is_some() {}
     Ok(())
 }
 
@@ -151,9 +151,9 @@ impl Stream {
                 };
                 end.write(place, self.size_bytes, place, told)?;
             }
-            match hear(end)? {
-                Heard::Told(_) => answered = true,
-                Heard::Written => completed += 1,
+            match wait_event(end)? {
+                RegionEvent::Notified(_) => answered = true,
+                RegionEvent::Written => completed += 1,
             }
         }
         Ok(begin.elapsed().as_nanos() as u64)

@@ -6,7 +6,7 @@ use weft_harness::{
     Planted, Views, address, clock, hardware, incarnation, node_id, peers, running,
 };
 use weft_nic::{CardConfig, NoEngine, SoftNic, SoftNicConfig};
-use weft_node::{Connections, EngineMemory, HostIo, Purpose, Terms, WiredHalf};
+use weft_node::{ConnectionParameters, Connections, EngineMemory, HostIo, Purpose, WiredHalf};
 use weft_rdt::replica::{CommitRule, Replica, ReplicaParameters, Summaries};
 use weft_rdt::{MethodSet, Object};
 use weft_sim::{
@@ -393,7 +393,8 @@ impl Cluster {
 
 /// Parameters of the queue pairs: a time-out of 33 us and four retries. A peer that does not acknowledge
 /// within that time is disconnected and connected again.
-const TERMS: Terms = Terms { path_mtu: PathMtu::Bytes1024, timeout: 3, retry_cnt: 4, max_rd_atomic: 4 };
+const TERMS: ConnectionParameters =
+    ConnectionParameters { path_mtu: PathMtu::Bytes1024, timeout: 3, retry_cnt: 4, max_rd_atomic: 4 };
 
 /// The replicas of a cluster.
 pub(super) struct Replicas {

@@ -278,8 +278,8 @@ fn submit(pending: &Pending, io: &mut HostIo<'_>) {
 }
 
 impl HostHalf for ClientHalf {
-    fn outlives_lease(&self) -> bool {
-        self.wired.outlives_lease()
+    fn keeps_data_without_lease(&self) -> bool {
+        self.wired.keeps_data_without_lease()
     }
 
     fn begin(&mut self, io: &mut HostIo<'_>) {

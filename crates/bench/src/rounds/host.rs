@@ -209,8 +209,8 @@ impl ProposerHalf {
 }
 
 impl HostHalf for ProposerHalf {
-    fn outlives_lease(&self) -> bool {
-        self.rounds.outlives_lease()
+    fn keeps_data_without_lease(&self) -> bool {
+        self.rounds.keeps_data_without_lease()
     }
 
     fn follows_views(&self) -> bool {

@@ -9,7 +9,7 @@ use weft_harness::{
     Planted, Views, address, hardware, incarnation, node_id, peers, running,
 };
 use weft_nic::{CardConfig, SoftNic, SoftNicConfig};
-use weft_node::{Connections, Purpose, Terms, WiredHalf};
+use weft_node::{ConnectionParameters, Connections, Purpose, WiredHalf};
 use weft_sim::{CostProfile, FaultPlan, LocalClock, NetworkProfile, NicMachine, PlanError, Stream};
 use weft_smr::log::{Log, LogParameters};
 use weft_time::{Duration, Instant};
@@ -20,7 +20,8 @@ use super::host::{ClientLoad, LOG_SLOT, LogHalf, RunRecord};
 
 /// Parameters of the queue pairs: the shortest time-out that the verbs allow, 8.192 us, and the maximum
 /// number of retries.
-const TERMS: Terms = Terms { path_mtu: PathMtu::Bytes1024, timeout: 1, retry_cnt: 7, max_rd_atomic: 8 };
+const TERMS: ConnectionParameters =
+    ConnectionParameters { path_mtu: PathMtu::Bytes1024, timeout: 1, retry_cnt: 7, max_rd_atomic: 8 };
 
 /// Parameters of a cluster.
 #[derive(Clone, Debug)]

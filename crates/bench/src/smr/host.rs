@@ -220,8 +220,8 @@ fn word(bytes: &[u8]) -> u64 {
 }
 
 impl HostHalf for LogHalf {
-    fn outlives_lease(&self) -> bool {
-        self.wired.outlives_lease()
+    fn keeps_data_without_lease(&self) -> bool {
+        self.wired.keeps_data_without_lease()
     }
 
     fn begin(&mut self, io: &mut HostIo<'_>) {

@@ -126,7 +126,7 @@ impl HostHalf for TransactionHalf {
         io.respond_all(&mut self.payload, |payload| self.sessions.poll_transmit(payload));
     }
 
-    fn start_over(&mut self, _: Instant, incarnation: Incarnation, io: &mut HostIo<'_>) {
+    fn rejoin(&mut self, _: Instant, incarnation: Incarnation, io: &mut HostIo<'_>) {
         self.clear(io);
         // Clients that wait for an answer repeat their calls and get the answer that their session is unknown.
         self.sessions = Sessions::new(self.sessions.next_session().max(incarnation.get()), SESSIONS);

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use weft_cuda::{Findings, Flag, Gpu, Place, Watcher};
-use weft_net::{Heard, RegionEnd};
+use weft_net::{RegionEnd, RegionEvent};
 
 use super::sender::pattern;
 use super::{CudaBench, Job, News};
 use crate::RdmaError;
-use crate::pair::{Stream, answer, linger, look, told};
+use crate::pair::{Stream, answer, linger, poll_event, told};
 
 /// Number of polls without progress of the kernel after which the run fails. A poll takes at least 20 us if
 /// nothing happens.
@@ -73,7 +73,7 @@ fn watch(
     let mut answered = 0;
     let mut looks = 0;
     while answered < bench.rounds {
-        if let Some(Heard::Told(round)) = look(end)?
+        if let Some(RegionEvent::Notified(round)) = poll_event(end)?
             && news == News::Completion
         {
             watcher.tell(round.into());
@@ -81,7 +81,7 @@ fn watch(
         looks += 1;
         if watcher.checked() > answered {
             (answered, looks) = (answered + 1, 0);
-            end.tell(answered as u32)?;
+            end.notify(answered as u32)?;
         } else if looks % 1_024 == 0 && watcher.has_ended()? || looks > PATIENCE {
             return Err(RdmaError::Failed(format!("the kernel waits for round {} in vain", answered + 1)));
         }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use weft_net::{Heard, RegionEnd};
+use weft_net::{RegionEnd, RegionEvent};
 
 /// The longest time that a request of Python waits until the thread notices it, because the thread sleeps for
 /// packets.
@@ -151,8 +151,8 @@ fn go_on(
     if let Some(heard) = end.poll(LOOK)? {
         let mut state = shared.lock();
         match heard {
-            Heard::Written => state.written += 1,
-            Heard::Told(value) => state.told.push_back(value),
+            RegionEvent::Written => state.written += 1,
+            RegionEvent::Notified(value) => state.told.push_back(value),
         }
         drop(state);
         shared.changed.notify_all();

@@ -190,7 +190,7 @@ impl RealBench {
         let begin = clock.now() + LEAD_TIME;
         for index in 0..self.client_processes {
             let order = serde_json::to_string(&self.order(index, begin)).map_err(garbled)?;
-            parts.clients[index as usize].process.tell(&format!("run {order}"))?;
+            parts.clients[index as usize].process.send_line(&format!("run {order}"))?;
         }
         let turns = self.watch(&mut parts, clock, begin, &mut progress)?;
         let end = clock.now();
@@ -451,7 +451,7 @@ impl Parts<'_> {
     fn tell(&mut self, line: &str) -> Result<(), RealBenchError> {
         for client in &mut self.clients {
             client.done = false;
-            client.process.tell(line)?;
+            client.process.send_line(line)?;
         }
         Ok(())
     }

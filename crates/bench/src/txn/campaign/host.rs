@@ -195,10 +195,10 @@ impl HostHalf for ClientHalf {
     }
 
     /// Restarts the host together with its engine, with empty memory.
-    fn start_over(&mut self, now: Instant, incarnation: Incarnation, io: &mut HostIo<'_>) {
+    fn rejoin(&mut self, now: Instant, incarnation: Incarnation, io: &mut HostIo<'_>) {
         self.die();
         self.books.borrow_mut().nodes[self.node].lives += 1;
-        self.transactions.start_over(now, incarnation, io);
+        self.transactions.rejoin(now, incarnation, io);
         self.status = EngineStatus::STARTING;
         self.began.clear();
         self.waiting.clear();

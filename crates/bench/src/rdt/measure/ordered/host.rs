@@ -208,8 +208,8 @@ fn submit(client: usize, pending: &Pending, io: &mut HostIo<'_>) {
 }
 
 impl HostHalf for OrderedHalf {
-    fn outlives_lease(&self) -> bool {
-        self.wired.outlives_lease()
+    fn keeps_data_without_lease(&self) -> bool {
+        self.wired.keeps_data_without_lease()
     }
 
     fn begin(&mut self, io: &mut HostIo<'_>) {
