@@ -7,7 +7,7 @@ use std::rc::Rc;
 use weft_check::replicated::{Call, Client, Replicated};
 use weft_harness::histogram::Latencies;
 use weft_harness::node_id;
-use weft_rdt::replica::{Counts, Witness};
+use weft_rdt::replica::{Counts, Observer};
 use weft_rdt::{Arguments, Object};
 use weft_time::{Duration, Instant};
 use weft_waist::{Epoch, NodeSet, View};
@@ -164,7 +164,7 @@ pub(super) struct Probe {
     pub(super) books: Shared,
 }
 
-impl Witness for Probe {
+impl Observer for Probe {
     fn applied(
         &mut self,
         origin: usize,

@@ -465,7 +465,7 @@ impl Builder for Replicas {
     fn build(&mut self, node: usize, life: u32, _: Instant) -> Node {
         let nodes = self.parameters.nodes;
         let probe = Probe { node, books: self.books.clone() };
-        let engine = Replica::with_witness(self.engine.clone(), probe);
+        let engine = Replica::with_observer(self.engine.clone(), probe);
         let others =
             (0..nodes).filter(|other| *other != node).map(ClusterHost::node).chain([ClusterHost::Membership]);
         if !self.parameters.is_on_host() {

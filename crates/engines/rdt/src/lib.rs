@@ -12,11 +12,11 @@
 //! applied, the invariant holds at every step of every replica, and replicas that have applied the same calls
 //! are in the same state. `docs/data-types.md` has the proof.
 
+mod affected;
 pub mod client;
 pub mod definition;
 pub mod derive;
 pub mod expression;
-mod near;
 mod object;
 mod program;
 pub mod replica;

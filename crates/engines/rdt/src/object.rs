@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::affected::affected_conjuncts;
 use crate::definition::{
     Definition, Fold, PARAMETERS_MAX, Parameter, ParameterKind, Summary as SummaryDefinition,
 };
 use crate::expression::Expression;
-use crate::near::near;
 use crate::program::{Layout, Program};
 use crate::verdict::{Category, Coordination, MethodSet, TypeVerdict, VerdictError, coordination};
 
@@ -220,7 +220,7 @@ impl Type {
                 filled: filled.collect(),
                 guards: method.guards.iter().map(|named| formula(&named.formula)).collect(),
                 effect: Program::updates(&layout, &method.updates),
-                near: near(&definition, &method.updates).iter().map(formula).collect(),
+                near: affected_conjuncts(&definition, &method.updates).iter().map(formula).collect(),
                 summary: method
                     .summary
                     .as_ref()
@@ -410,7 +410,7 @@ impl SummaryCode {
         // `Object::absorb` passes the slot's number first, then its words.
         let key_first = matches!(positions.first(), Some(None)) || positions.iter().all(Option::is_some);
         assert!(key_first, "the key of a summary is declared first");
-        let near = near(definition, &summary.updates);
+        let near = affected_conjuncts(definition, &summary.updates);
         Self {
             shape,
             members,

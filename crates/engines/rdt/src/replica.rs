@@ -22,13 +22,13 @@ mod fold;
 mod layout;
 mod leader;
 pub mod message;
+mod observer;
 mod parameters;
 mod placement;
 mod recovery;
 mod state;
 mod stream;
 mod vector;
-mod witness;
 
 use std::collections::VecDeque;
 
@@ -43,11 +43,11 @@ use weft_waist::{
 
 pub use counters::Counters;
 pub use message::{Answer, Ask, Call, Status};
+pub use observer::{Counts, NoObserver, Observer};
 pub use parameters::{
     CommitRule, FOLD_MAX, OnHost, PlantedBug, ReplicaParameters, ReplicaParametersError, SCANNED_MAX,
     Summaries, WINDOW_MAX,
 };
-pub use witness::{Counts, Unwatched, Witness};
 
 use fold::Fold;
 use layout::{Header, Layout};
@@ -90,7 +90,7 @@ enum Phase {
 /// incarnation number, so a restarted process must get a view with a higher epoch. Later views change
 /// nothing: the replicas find out by themselves which peers are alive.
 #[derive(Clone, Debug)]
-pub struct Replica<W = Unwatched> {
+pub struct Replica<W = NoObserver> {
     parameters: ReplicaParameters,
     layout: Layout,
     phase: Phase,
@@ -125,16 +125,16 @@ impl Replica {
     /// # Panics
     /// If the parameters are out of range; see [`ReplicaParameters::check`].
     pub fn new(parameters: ReplicaParameters) -> Self {
-        Self::with_witness(parameters, Unwatched)
+        Self::with_observer(parameters, NoObserver)
     }
 }
 
-impl<W: Witness> Replica<W> {
-    /// The same, with a witness that is notified of each call that takes effect.
+impl<W: Observer> Replica<W> {
+    /// The same, with an observer that is notified of each call that takes effect.
     ///
     /// # Panics
     /// If the parameters are out of range; see [`ReplicaParameters::check`].
-    pub fn with_witness(parameters: ReplicaParameters, witness: W) -> Self {
+    pub fn with_observer(parameters: ReplicaParameters, observer: W) -> Self {
         if let Err(error) = parameters.check() {
             panic!("{error}");
         }
@@ -152,7 +152,7 @@ impl<W: Witness> Replica<W> {
             received: [0; NODES_MAX],
             pulse: Pulse::new(parameters.pulse(), 0),
             groups: (0..count).map(group).collect(),
-            state: State::new(&parameters, &layout, witness),
+            state: State::new(&parameters, &layout, observer),
             wirings: [None; NODES_MAX],
             links: (0..parameters.nodes).map(|_| Link::new(parameters::POSTS_MAX)).collect(),
             peers: vec![Peer::default(); parameters.nodes],
@@ -167,14 +167,14 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// The witness.
-    pub fn witness(&self) -> &W {
-        &self.state.witness
+    /// The observer.
+    pub fn observer(&self) -> &W {
+        &self.state.observer
     }
 
-    /// The witness, mutable.
-    pub fn witness_mut(&mut self) -> &mut W {
-        &mut self.state.witness
+    /// The observer, mutable.
+    pub fn observer_mut(&mut self) -> &mut W {
+        &mut self.state.observer
     }
 
     /// The object, in this replica's state.
@@ -510,12 +510,12 @@ impl<W: Witness> Replica<W> {
     }
 }
 
-impl<W: Witness + Clone> Engine for Replica<W> {
+impl<W: Observer + Clone> Engine for Replica<W> {
     const NEEDS: Capabilities = Capabilities::VERBS;
 
     fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>) {
         if let Event::Reset = event {
-            *self = Self::with_witness(self.parameters.clone(), self.state.witness.clone());
+            *self = Self::with_observer(self.parameters.clone(), self.state.observer.clone());
             return;
         }
         if self.phase == Phase::Lost {

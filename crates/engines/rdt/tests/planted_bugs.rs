@@ -111,7 +111,7 @@ fn what_depends_on_what_is_lost_never_takes_effect() {
     shows(PlantedBug::UnstableDependencies, "2p-set", 5, |cluster| {
         cluster.cut(0, &[2, 3, 4], true);
         cluster.invoke(0, "insert", [5, 0, 0, 0]);
-        cluster.until(|cluster| cluster.state(1).unwrap().witness().counts.summaries[0] == 1);
+        cluster.until(|cluster| cluster.state(1).unwrap().observer().counts.summaries[0] == 1);
         cluster.invoke(1, "remove", [5, 0, 0, 0]);
         cluster.run(Duration::from_us(6));
         cluster.crash(0);

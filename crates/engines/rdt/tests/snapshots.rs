@@ -52,7 +52,7 @@ fn who_has_taken_a_snapshot_can_pass_on_what_was_in_it() {
     }
     cluster.run(Duration::from_us(200));
     let entries = |cluster: &Cluster, node: usize| {
-        let counts = cluster.state(node).expect("it runs").witness().counts.entries;
+        let counts = cluster.state(node).expect("it runs").observer().counts.entries;
         (counts[A], counts[B])
     };
     for node in [X, Y] {

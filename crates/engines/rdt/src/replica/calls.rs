@@ -7,12 +7,12 @@ use weft_waist::{Caller, Io, Message};
 
 use super::leader::ASKED_MAX;
 use super::message::{Answer, Ask, Call, DATA, Status};
+use super::observer::Observer;
 use super::parameters::{CommitRule, Path, Summaries};
 use super::state::Asked;
-use super::witness::Witness;
 use super::{Phase, Replica};
 
-impl<W: Witness> Replica<W> {
+impl<W: Observer> Replica<W> {
     pub(super) fn call(&mut self, now: Instant, caller: Caller, message: Message<'_>, io: &mut Io<'_>) {
         let payload = message.payload;
         match Call::parse(message.kind) {

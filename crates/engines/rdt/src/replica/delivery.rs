@@ -5,10 +5,10 @@ use weft_waist::{Io, Memory};
 
 use super::Replica;
 use super::layout::{COUNT_MAX, Entry, SUMMARY_BYTES, Summary};
+use super::observer::Observer;
 use super::parameters::Path;
-use super::witness::Witness;
 
-impl<W: Witness> Replica<W> {
+impl<W: Observer> Replica<W> {
     /// The index of a summary among those of its origin; `None` if its origin, method or slot does not exist.
     pub(super) fn place_of(&self, summary: &Summary) -> Option<usize> {
         let (origin, method) = (usize::from(summary.origin), usize::from(summary.method));

@@ -9,9 +9,9 @@ use weft_waist::{Caller, Io};
 
 use super::Replica;
 use super::layout::Summary;
+use super::observer::Observer;
 use super::parameters::{FOLD_MAX, PlantedBug};
 use super::stream::SUMMARIES;
-use super::witness::Witness;
 use crate::object::{Arguments, SummaryWords};
 
 /// Own calls that have taken effect here but are not sent yet.
@@ -55,7 +55,7 @@ impl Fold {
     }
 }
 
-impl<W: Witness> Replica<W> {
+impl<W: Observer> Replica<W> {
     /// Applies an own call, and folds it into the earlier calls of its method.
     pub(super) fn summarize(
         &mut self,

@@ -7,10 +7,10 @@ use weft_time::Instant;
 use weft_waist::Io;
 
 use super::message::{Datagram, Forward};
+use super::observer::Observer;
 use super::parameters::{ORDERED_WINDOW, Path};
 use super::state::{EntryContent, Ordered, TERM_TICKET};
 use super::vector::Vector;
-use super::witness::Witness;
 use super::{Phase, Replica};
 
 /// The most conflicting calls of a node that may be undecided, in each group.
@@ -64,7 +64,7 @@ impl Queue {
     }
 }
 
-impl<W: Witness> Replica<W> {
+impl<W: Observer> Replica<W> {
     /// Sends one of this node's calls to the leader.
     pub(super) fn forward(&mut self, group: usize, number: u64, now: Instant, io: &mut Io<'_>) {
         let leader = self.groups[group].leader(now, io.memory);

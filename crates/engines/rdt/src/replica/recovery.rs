@@ -9,9 +9,9 @@ use weft_time::Instant;
 use weft_waist::{Io, Memory, NodeSet};
 
 use super::message::Datagram;
+use super::observer::Observer;
 use super::parameters::PlantedBug;
 use super::stream::{ENTRIES, SUMMARIES, Stage};
-use super::witness::Witness;
 use super::{Phase, Replica, node};
 
 /// Number of retry intervals after which a step of joining starts again.
@@ -72,7 +72,7 @@ impl Join {
     }
 }
 
-impl<W: Witness> Replica<W> {
+impl<W: Observer> Replica<W> {
     /// The full peers that this node can read from. All of them have revoked the permissions of its former
     /// incarnation.
     fn sources(&self) -> NodeSet {

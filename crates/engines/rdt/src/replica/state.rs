@@ -10,10 +10,10 @@ use weft_waist::{Caller, Effects};
 use super::counters::Counters;
 use super::layout::{COUNT_MAX, Entry, Layout, SUMMARY_BYTES, Summary, put};
 use super::message::{DATA, Incarnations, Status, arguments, half, put_arguments};
+use super::observer::{Counts, Observer};
 use super::parameters::{ORDERED_WINDOW, POSTS_MAX, Path, PlantedBug, ReplicaParameters};
 use super::placement::Placement;
 use super::vector::{Requires, Vector};
-use super::witness::{Counts, Witness};
 use crate::object::{Arguments, Object, Type};
 
 /// A conflicting call of this node that is not answered yet.
@@ -191,7 +191,7 @@ pub(crate) struct State<W> {
     /// By origin: the number of summarized calls, and of ring entries, that have taken effect.
     pub summaries: [u64; NODES_MAX],
     pub entries: [u64; NODES_MAX],
-    /// By origin: the number of summarized calls that the witness was notified of.
+    /// By origin: the number of summarized calls that the observer was notified of.
     told: [u64; NODES_MAX],
     /// By origin: the latest incarnation of which a call has taken effect.
     pub written: Incarnations,
@@ -212,11 +212,11 @@ pub(crate) struct State<W> {
     pub stale_terms_count: bool,
     pub forgets_calls: bool,
     pub counters: Counters,
-    pub witness: W,
+    pub observer: W,
 }
 
-impl<W: Witness> State<W> {
-    pub fn new(parameters: &ReplicaParameters, layout: &Layout, witness: W) -> Self {
+impl<W: Observer> State<W> {
+    pub fn new(parameters: &ReplicaParameters, layout: &Layout, observer: W) -> Self {
         let kind = &parameters.kind;
         let requires = (0..kind.method_count()).map(|method| Requires::of(parameters, method)).collect();
         Self {
@@ -242,7 +242,7 @@ impl<W: Witness> State<W> {
             stale_terms_count: parameters.planted(PlantedBug::StaleTerm),
             forgets_calls: parameters.planted(PlantedBug::ForgottenCall),
             counters: Counters::default(),
-            witness,
+            observer,
             kind: kind.clone(),
         }
     }
@@ -289,7 +289,7 @@ impl<W: Witness> State<W> {
     pub fn apply_own(&mut self, sequence: u32, method: usize, arguments: &Arguments) {
         self.placement.apply_checked(method, arguments);
         self.take_effect(method, arguments, None);
-        self.witness.applied(self.node, self.incarnation, sequence, method, arguments, &self.object);
+        self.observer.applied(self.node, self.incarnation, sequence, method, arguments, &self.object);
     }
 
     /// Applies the difference between a summary and the one applied before at the same place among all
@@ -319,12 +319,12 @@ impl<W: Witness> State<W> {
         }
     }
 
-    /// Reports to the witness, which observes the replica for checks, how many of an origin's summarized
+    /// Reports to the observer, which checks the replica, how many of an origin's summarized
     /// calls have been applied, if the number has grown since the last report.
     pub fn tell_absorbed(&mut self, origin: usize) {
         if self.told[origin] < self.summaries[origin] {
             self.told[origin] = self.summaries[origin];
-            self.witness.absorbed(origin, self.summaries[origin], &self.object);
+            self.observer.absorbed(origin, self.summaries[origin], &self.object);
         }
     }
 
@@ -346,7 +346,7 @@ impl<W: Witness> State<W> {
         self.placement.apply(method, &entry.arguments);
         self.take_effect(method, &entry.arguments, None);
         let Entry { incarnation, sequence, ref arguments, .. } = *entry;
-        self.witness.applied(origin, incarnation, sequence, method, arguments, &self.object);
+        self.observer.applied(origin, incarnation, sequence, method, arguments, &self.object);
         true
     }
 
@@ -462,7 +462,7 @@ impl<W: Witness> State<W> {
         }
         self.told = self.summaries;
         let counts = Counts { summaries: self.summaries, entries: self.entries, groups };
-        self.witness.restored(&self.object, &counts);
+        self.observer.restored(&self.object, &counts);
     }
 }
 
@@ -475,7 +475,7 @@ pub(crate) struct Machine<'a, W> {
 /// The ticket of the proposal that starts a term. Tickets of calls are lower.
 pub(crate) const TERM_TICKET: u64 = u64::MAX;
 
-impl<W: Witness> StateMachine for Machine<'_, W> {
+impl<W: Observer> StateMachine for Machine<'_, W> {
     fn apply(&mut self, index: u64, entry: &[u8], ticket: Option<u64>, _: &mut Effects) -> bool {
         let Self { state, group: number } = self;
         let group = &mut state.groups[*number];
@@ -538,7 +538,7 @@ impl<W: Witness> StateMachine for Machine<'_, W> {
             // The leader's own copy already includes its proposals.
             state.take_effect(method, &ordered.arguments, ticket.map(|_| *number));
             let Ordered { incarnation, sequence, ref arguments, .. } = ordered;
-            state.witness.applied(origin, incarnation, sequence, method, arguments, &state.object);
+            state.observer.applied(origin, incarnation, sequence, method, arguments, &state.object);
         }
         if let Some(asked) = waiting {
             let status = if takes_effect { Status::Done } else { Status::Refused };

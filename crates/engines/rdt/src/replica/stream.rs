@@ -12,9 +12,9 @@ use weft_waist::{Caller, Effects, Io};
 
 use super::layout::{Entry, Header, SUMMARY_BYTES, Summary};
 use super::message::{CALL_ENTRY, CALL_SUMMARY, DATA, Incarnations, Status};
+use super::observer::Observer;
 use super::parameters::{POSTS_MAX, Path, PlantedBug, ReplicaParameters, Summaries};
 use super::vector::Vector;
-use super::witness::Witness;
 use super::{Replica, Waiting};
 use crate::object::Arguments;
 
@@ -127,7 +127,7 @@ impl Stream {
     }
 }
 
-impl<W: Witness> Replica<W> {
+impl<W: Observer> Replica<W> {
     fn own(&self) -> [u64; 2] {
         let me = self.me();
         [self.state.summaries[me], self.state.entries[me]]

@@ -13,7 +13,9 @@ use std::rc::Rc;
 use network::{Faults, Network, node, wiring};
 use weft_rdt::definition::ParameterKind;
 use weft_rdt::replica::message::DATA;
-use weft_rdt::replica::{Answer, Ask, Call, CommitRule, Counts, Replica, ReplicaParameters, Status, Witness};
+use weft_rdt::replica::{
+    Answer, Ask, Call, CommitRule, Counts, Observer, Replica, ReplicaParameters, Status,
+};
 use weft_rdt::{Arguments, Bounds, Category, Object, Type};
 use weft_smr::PulseParameters;
 use weft_smr::log::Wire;
@@ -94,7 +96,7 @@ impl Watcher {
     }
 }
 
-impl Witness for Watcher {
+impl Observer for Watcher {
     fn applied(
         &mut self,
         origin: usize,
@@ -269,7 +271,7 @@ impl Cluster {
             shadow: Object::new(&self.parameters.kind),
             counts: Counts::default(),
         };
-        let engine = Replica::with_witness((*self.parameters).clone(), watcher);
+        let engine = Replica::with_observer((*self.parameters).clone(), watcher);
         self.network.start(index, engine, self.parameters.memory_bytes());
         for peer in (0..self.nodes()).filter(|peer| *peer != index) {
             for group in self.parameters.purposes() {
@@ -534,7 +536,7 @@ impl Cluster {
         let outstanding: usize = self.clients.iter().map(|client| client.outstanding.len()).sum();
         assert_eq!(outstanding, 0, "{}", self.describe());
         let remaining: Vec<_> = (0..self.nodes()).filter(|index| !self.gone.contains(index)).collect();
-        let counts = self.state(remaining[0]).expect("it runs").witness().counts;
+        let counts = self.state(remaining[0]).expect("it runs").observer().counts;
         let history = self.history.borrow();
         let mut names = BTreeSet::new();
         let mut take = |list: &[Made], count: u64, complete: bool| {
@@ -561,8 +563,8 @@ impl Cluster {
         for &index in &remaining {
             let state = self.state(index).expect("it runs");
             assert!(state.is_full(), "{index}: {}", self.describe());
-            assert_eq!(state.witness().counts, counts, "{index}: {}", self.describe());
-            assert_eq!(state.object().words(), state.witness().shadow.words(), "at {index}");
+            assert_eq!(state.observer().counts, counts, "{index}: {}", self.describe());
+            assert_eq!(state.object().words(), state.observer().shadow.words(), "at {index}");
         }
         drop(history);
         self.lost_answers = lost.len();
@@ -573,7 +575,7 @@ impl Cluster {
             Some(replica) => format!(
                 "\n{index}: {:?} {:?} alive {:?} outstanding {:?} groups {:?}\n   {}",
                 replica.status().state,
-                replica.witness().counts,
+                replica.observer().counts,
                 replica.pulse().alive(),
                 self.clients[index].outstanding.len(),
                 (0..self.parameters.kind.group_count())

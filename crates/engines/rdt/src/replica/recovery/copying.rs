@@ -9,9 +9,9 @@ use super::Step;
 use crate::replica::layout::{Entry, Header, STAGE_BYTES, SUMMARY_BYTES, Summary};
 use crate::replica::parameters::PlantedBug;
 use crate::replica::stream::Posted;
-use crate::replica::{Phase, Replica, Witness, node};
+use crate::replica::{Observer, Phase, Replica, node};
 
-impl<W: Witness> Replica<W> {
+impl<W: Observer> Replica<W> {
     /// Reads the peers' headers to find calls of dead origins that this node lacks, because all live replicas
     /// must get the calls that any of them has.
     pub(in crate::replica) fn look_after_the_dead(&mut self, now: Instant, io: &mut Io<'_>) {

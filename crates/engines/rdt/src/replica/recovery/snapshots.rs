@@ -9,14 +9,14 @@ use super::Step;
 use crate::replica::layout::{SNAPSHOT_HEAD, SUMMARY_BYTES, Summary, put};
 use crate::replica::message::Datagram;
 use crate::replica::stream::Posted;
-use crate::replica::{Phase, Replica, Witness};
+use crate::replica::{Observer, Phase, Replica};
 
 /// Bytes of a snapshot that one READ copies.
 const PART_BYTES: usize = 16 * 1024;
 /// Number of retry intervals for which a snapshot is kept for its receiver.
 const GIVING: u64 = 50;
 
-impl<W: Witness> Replica<W> {
+impl<W: Observer> Replica<W> {
     pub(in crate::replica) fn give_snapshot(
         &mut self,
         from: usize,

@@ -11,12 +11,12 @@ use super::super::parameters::POSTS_MAX;
 use super::{ENTRIES, Posted, Stage};
 use crate::replica::layout::{HEADER_BYTES, Header};
 use crate::replica::message::{DATA, Datagram, Incarnations};
-use crate::replica::{Replica, Witness, node};
+use crate::replica::{Observer, Replica, node};
 
 const READ: AccessFlags = AccessFlags::REMOTE_READ;
 const READ_AND_WRITE: AccessFlags = AccessFlags::REMOTE_READ.with(AccessFlags::REMOTE_WRITE);
 
-impl<W: Witness> Replica<W> {
+impl<W: Observer> Replica<W> {
     pub(in crate::replica) fn send(&self, to: usize, datagram: &Datagram, effects: &mut Effects) {
         let mut space = [0; 56];
         let (kind, bytes) = datagram.encode(&mut space);

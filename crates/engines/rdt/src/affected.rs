@@ -10,7 +10,7 @@ use crate::expression::Expression;
 
 /// Formulas over the parameters of an effect. If the invariant held before the effect, it holds afterwards
 /// exactly if they all hold.
-pub(crate) fn near(definition: &Definition, updates: &[Update]) -> Vec<Expression> {
+pub(crate) fn affected_conjuncts(definition: &Definition, updates: &[Update]) -> Vec<Expression> {
     let mut found = vec![];
     for part in &definition.invariant {
         let instances = instances(&part.formula, updates);

@@ -16,7 +16,7 @@ pub struct Counts {
 }
 
 /// An observer that is notified of each call when it takes effect at a replica, in order.
-pub trait Witness {
+pub trait Observer {
     /// A call took effect. `sequence` is the number that the client of `origin` has given it. The arguments
     /// include those that the checking replica has filled in. `object` is the state afterwards.
     fn applied(
@@ -37,11 +37,11 @@ pub trait Witness {
     fn restored(&mut self, object: &Object, counts: &Counts);
 }
 
-/// A witness that ignores everything.
+/// An observer that ignores everything.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Unwatched;
+pub struct NoObserver;
 
-impl Witness for Unwatched {
+impl Observer for NoObserver {
     #[inline]
     fn applied(&mut self, _: usize, _: u32, _: u32, _: usize, _: &Arguments, _: &Object) {}
 
