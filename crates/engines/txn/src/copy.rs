@@ -99,7 +99,7 @@ pub(crate) struct Merge {
 
 impl Merge {
     /// Whether a write is newer than the present record or deletion, so that it must be applied.
-    pub fn is_news(&mut self, table: &Table, bytes: &[u8], put: &Put<'_>) -> bool {
+    pub fn is_newer(&mut self, table: &Table, bytes: &[u8], put: &Put<'_>) -> bool {
         let mut value = [0; VALUE_MAX];
         let present = table.get(bytes, put.key, &mut value).map(|(version, _)| version);
         let there = present.max(self.deleted.get(&put.key).copied());
@@ -246,7 +246,7 @@ mod tests {
                 let value = number.to_be_bytes();
                 let value = (!deletes).then_some(&value[..]);
                 let put = Put { key: Key::new(0, key), version: version(number), value };
-                if merge.is_news(&table, &bytes, &put) {
+                if merge.is_newer(&table, &bytes, &put) {
                     match put.value {
                         Some(value) => {
                             table.put(&mut bytes[..], put.key, put.version, value).unwrap();

@@ -108,7 +108,7 @@ impl Transactions {
     pub fn new(parameters: Parameters, procedures: Procedures, placement: Placement) -> Self {
         parameters.check();
         let shards = Shards::new(&parameters, placement);
-        let logs = parameters.variant.log_at_primary || shards.are_near();
+        let logs = parameters.variant.log_at_primary || shards.are_in_engine();
         let linked = match placement {
             Placement::Linked { shape, .. } => Some(shape),
             _ => None,
@@ -395,7 +395,7 @@ impl Transactions {
                 self.learn_all(room, reports);
                 self.on_applied(upto, io);
             }
-            Ok(HostMessage::Astray) => self.go_astray(),
+            Ok(HostMessage::Mismatch) => self.stop_on_mismatch(),
             Ok(HostMessage::Page { epoch, peer, bytes, .. }) => self.on_page(epoch, peer, bytes, io),
             // A page of a copy that an earlier view began: it is ignored.
             Ok(HostMessage::Kept { epoch, .. }) if epoch != self.view.epoch => {}
@@ -433,7 +433,7 @@ impl Transactions {
         if decided == self.log.applied() {
             return;
         }
-        if self.shards.are_near() {
+        if self.shards.are_in_engine() {
             let labour = self.apply_near(io.memory);
             io.effects.labour(labour);
             self.after_release(io);
@@ -463,7 +463,7 @@ impl Transactions {
         });
         self.scratch = bytes;
         if is_astray {
-            self.go_astray();
+            self.stop_on_mismatch();
         }
         labour
     }
@@ -472,7 +472,7 @@ impl Transactions {
     /// to a value that this node does not have, or the table has no room for it: a copied shard is laid out
     /// otherwise than the original, or a peer has declared too little room for its writes. The node must not
     /// serve from such tables.
-    pub(crate) fn go_astray(&mut self) {
+    pub(crate) fn stop_on_mismatch(&mut self) {
         self.counters.strays += 1;
         self.stop();
     }
@@ -590,7 +590,7 @@ impl Engine for Transactions {
     const NEEDS: Capabilities = Capabilities::ALL;
 
     fn needs(&self) -> Capabilities {
-        let copies = Capabilities { host_memory: !self.shards.are_near(), ..Capabilities::CORE };
+        let copies = Capabilities { host_memory: !self.shards.are_in_engine(), ..Capabilities::CORE };
         copies | self.parameters.variant.needs()
     }
 

@@ -13,7 +13,7 @@ use crate::copy::{Merge, PageWriter};
 use crate::host_port::{HostKind, HostMessage, LOG_TOKEN, NOBODY, TABLE, write};
 use crate::key::Key;
 use crate::log;
-use crate::message::{Content, Cursor, Malformed, Page, Put, Status, Stray, Want, Write};
+use crate::message::{Content, Cursor, Malformed, Mismatch, Page, Put, Status, Want, Write};
 use crate::procedure::{Execution, Fault};
 use crate::procedure::{Outcome, Procedures, Request, Step, VALUE_MAX};
 use crate::room::Room;
@@ -406,7 +406,7 @@ impl Half {
                 is_astray = true;
                 continue;
             };
-            if self.merge.as_mut().is_some_and(|merge| !merge.is_news(table, into, &put)) {
+            if self.merge.as_mut().is_some_and(|merge| !merge.is_newer(table, into, &put)) {
                 continue;
             }
             let Ok(change) = write_object(table, into, &put) else {
@@ -420,7 +420,7 @@ impl Half {
         self.work.records_applied += 1;
         self.record = bytes;
         if is_astray {
-            self.tell(LOG_TOKEN, HostKind::Astray, Vec::new());
+            self.tell(LOG_TOKEN, HostKind::Mismatch, Vec::new());
         }
     }
 
@@ -461,9 +461,9 @@ impl Half {
         let Some((tables, table)) = &mut self.tables else { panic!("the card has the tables of this node") };
         let into = &mut memory[tables.table_address as usize..][..table.layout().bytes() as usize];
         for put in page.puts.iter() {
-            if self.merge.as_mut().is_some_and(|merge| merge.is_news(table, into, &put)) {
+            if self.merge.as_mut().is_some_and(|merge| merge.is_newer(table, into, &put)) {
                 let Ok(change) = write_object(table, into, &put) else {
-                    return self.tell(LOG_TOKEN, HostKind::Astray, Vec::new());
+                    return self.tell(LOG_TOKEN, HostKind::Mismatch, Vec::new());
                 };
                 self.changed.extend(change.segments.into_iter().flat_map(|(first, last)| first..=last));
                 self.work.objects_copied += 1;
@@ -555,11 +555,11 @@ fn complete<'a>(
     memory: &[u8],
     write: &Write<'a>,
     value: &'a mut [u8; VALUE_MAX],
-) -> Result<Put<'a>, Stray> {
+) -> Result<Put<'a>, Mismatch> {
     let Content::Changed(difference) = &write.content else {
         return Ok(write.whole().expect("it is no difference"));
     };
-    let (former, length) = table.get(memory, write.key, value).ok_or(Stray)?;
+    let (former, length) = table.get(memory, write.key, value).ok_or(Mismatch)?;
     difference.apply(Some(former), &mut value[..length])?;
     Ok(Put { key: write.key, version: write.version, value: Some(&value[..length]) })
 }
@@ -645,7 +645,7 @@ mod tests {
     fn a_change_of_another_version_is_reported() {
         let (row, told) = changed(crate::Version::from_bits(9));
         assert_eq!(row, ROW);
-        assert_eq!(told, [HostKind::Astray as u8, HostKind::Applied as u8]);
+        assert_eq!(told, [HostKind::Mismatch as u8, HostKind::Applied as u8]);
     }
 
     /// Each row takes a block, and the table has eight.
@@ -653,7 +653,7 @@ mod tests {
     fn what_finds_no_room_is_reported() {
         let (objects, told) = applied(8, Replacement { put: put(9, &ROW), read: None });
         assert!(objects.len() == 8 && objects.iter().all(|(key, _)| key.local() != 9));
-        assert_eq!(told, [HostKind::Astray as u8, HostKind::Applied as u8]);
+        assert_eq!(told, [HostKind::Mismatch as u8, HostKind::Applied as u8]);
         let (objects, told) = applied(7, Replacement { put: put(9, &ROW), read: None });
         assert_eq!((objects.len(), told), (8, vec![HostKind::Applied as u8]));
     }

@@ -10,7 +10,7 @@
 //! Wire      peer(1) queue pair(4) local address(8) lkey(4) remote address(8) rkey(4)
 //! Applied   upto(8) pages(4) blocks(4)  { 12 bytes each: the changed segments of the table (`Report`) }
 //!           pages, blocks: the free room in the table (`Room`)
-//! Astray
+//! Mismatch
 //! Page      epoch(4) peer(1)  as in Copied
 //! Kept      epoch(4) shard(1) next(12) pages(4) blocks(4)  { as in Applied }
 //! Outcome   id status(1) reason(1) length(2) answer
@@ -69,7 +69,7 @@ pub enum HostKind {
     Local = 70,
     /// To the card: a decided record does not fit the table. There is no room for it, or its former value is
     /// missing.
-    Astray = 71,
+    Mismatch = 71,
     /// To the host: how an attempt has ended.
     Outcome = 80,
     /// To the host: run the procedure.
@@ -115,7 +115,7 @@ pub enum HostMessage<'a> {
     Ran { id: TransactionId, step: Step, added: List<'a, Want>, writes: List<'a, Put<'a>>, answer: &'a [u8] },
     Local(HostExecution<'a>),
     Applied { upto: u64, room: Room, reports: &'a [u8] },
-    Astray,
+    Mismatch,
     Wire { peer: usize, wiring: Wiring },
     Outcome { id: TransactionId, status: Status, reason: u8, answer: &'a [u8] },
     Run { id: TransactionId, got: List<'a, Got<'a>> },
@@ -159,7 +159,7 @@ impl<'a> HostMessage<'a> {
                 let (upto, room) = (r.u64()?, room(r)?);
                 Self::Applied { upto, room, reports: reports(r)? }
             }
-            kind if kind == HostKind::Astray as u8 => Self::Astray,
+            kind if kind == HostKind::Mismatch as u8 => Self::Mismatch,
             kind if kind == HostKind::Wire as u8 => {
                 let peer = usize::from(r.u8()?);
                 let queue_pair = QueuePairNumber(r.u32()?);

@@ -102,7 +102,7 @@ impl Linked {
     pub fn lock(&mut self, memory: &mut Memory, key: Key, id: TransactionId) -> bool {
         let (number, place) = self.place(key);
         let bytes = &mut memory.image_mut()[place];
-        let Ok(at) = self.tables[number].1.find_or_make(bytes, key, id.bits()) else { return false };
+        let Ok(at) = self.tables[number].1.find_or_insert(bytes, key, id.bits()) else { return false };
         let lock = at as usize + Chained::LOCK as usize;
         bytes[lock..lock + 8].copy_from_slice(&id.bits().to_le_bytes());
         true
@@ -144,7 +144,7 @@ impl Linked {
             }
             // Rings have no order among each other, so the insertion may arrive after this deletion. The
             // deletion's version is kept to make the table ignore it.
-            None => table.bury(bytes, put.key, put.version).expect("the table has room"),
+            None => table.delete_or_mark_deleted(bytes, put.key, put.version).expect("the table has room"),
         }
     }
 

@@ -45,7 +45,7 @@ mod page;
 pub mod write;
 
 pub(crate) use difference::DIFFERENCE_BYTES_MIN;
-pub use difference::{Difference, Stray};
+pub use difference::{Difference, Mismatch};
 pub(crate) use fields::HEADER_BYTES_MAX;
 pub use fields::{Reader, write_id};
 pub use items::{Claim, Content, Drawn, Got, Put, Replacement, Seen, Want, Write};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::key::{Key, Version};
-use crate::message::{Difference, Put, Stray};
+use crate::message::{Difference, Mismatch, Put};
 use crate::transaction::TransactionId;
 
 #[derive(Clone, Debug, Default)]
@@ -64,8 +64,8 @@ impl Plain {
         key: Key,
         version: Version,
         difference: &Difference<'_>,
-    ) -> Result<(), Stray> {
-        let object = self.objects.get_mut(&key).ok_or(Stray)?;
+    ) -> Result<(), Mismatch> {
+        let object = self.objects.get_mut(&key).ok_or(Mismatch)?;
         if version <= object.version {
             return Ok(());
         }

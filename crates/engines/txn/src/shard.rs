@@ -5,7 +5,7 @@ use weft_waist::{Epoch, Memory};
 use crate::copy::PageWriter;
 use crate::key::{Key, Version};
 use crate::linked::{Linked, LinkedShape};
-use crate::message::{Content, Cursor, Put, Stray, Write};
+use crate::message::{Content, Cursor, Mismatch, Put, Write};
 use crate::parameters::Parameters;
 use crate::plain::Plain;
 use crate::procedure::VALUE_MAX;
@@ -47,7 +47,7 @@ pub(crate) struct Read {
 
 /// Result of a look-up without a copy from the host's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum CachedLookup {
     /// The version, and the length of the value, which was appended to the values; `None` if the object is
     /// absent.
     Known(Version, Option<usize>),
@@ -57,8 +57,8 @@ pub(crate) enum Look {
 
 /// Result of a look-up step, after a copy from the host's memory has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sight {
-    /// As [`Look::Known`].
+pub(crate) enum LookupStep {
+    /// As [`CachedLookup::Known`].
     Known(Version, Option<usize>),
     /// Another copy is needed.
     Read(Read),
@@ -66,7 +66,7 @@ pub(crate) enum Sight {
 
 /// A look-up in the host's table that is under way.
 #[derive(Clone, Copy, Debug)]
-struct Seeker {
+struct PendingLookup {
     operation: usize,
     at: usize,
     key: Key,
@@ -78,13 +78,13 @@ struct Seeker {
 
 /// The table in the host's memory, as the card sees it.
 #[derive(Debug)]
-struct Far {
+struct HostTable {
     layout: Layout,
     address: u64,
     index: Index<TransactionId>,
     /// Free room of the table. Logged records that are not applied yet are not subtracted.
     room: Room,
-    seekers: Vec<Option<Seeker>>,
+    pending_lookups: Vec<Option<PendingLookup>>,
     free: Vec<usize>,
     /// Address in the card's memory of the first landing buffer for copies, and the distance between buffers.
     landing: usize,
@@ -93,9 +93,9 @@ struct Far {
 
 #[derive(Debug)]
 enum Tables {
-    Near(Plain),
+    InEngine(Plain),
     Linked(Linked),
-    Far(Box<Far>),
+    InHostMemory(Box<HostTable>),
 }
 
 /// The tables of a node.
@@ -117,7 +117,7 @@ fn stride(shape: &Shape) -> usize {
 impl Shards {
     pub(crate) fn new(parameters: &Parameters, placement: Placement) -> Self {
         let tables = match placement {
-            Placement::Host => Tables::Near(Plain::default()),
+            Placement::Host => Tables::InEngine(Plain::default()),
             Placement::Linked { node, shape } => {
                 let base = parameters.log_bytes;
                 Tables::Linked(Linked::new(&shape, node, parameters.nodes, parameters.replicas, base))
@@ -128,12 +128,12 @@ impl Shards {
                     index.value_bytes_max >= shape.value_bytes_max,
                     "the index takes every value of the table"
                 );
-                Tables::Far(Box::new(Far {
+                Tables::InHostMemory(Box::new(HostTable {
                     layout,
                     address: table_address,
                     index: Index::new(layout, index),
                     room: Room::of_empty(&layout),
-                    seekers: vec![None; parameters.operations],
+                    pending_lookups: vec![None; parameters.operations],
                     free: (0..parameters.operations).rev().collect(),
                     landing: parameters.log_bytes,
                     stride: stride(&shape),
@@ -159,31 +159,31 @@ impl Shards {
     }
 
     /// Whether the engine itself holds the tables.
-    pub(crate) fn are_near(&self) -> bool {
-        !matches!(self.tables, Tables::Far(_))
+    pub(crate) fn are_in_engine(&self) -> bool {
+        !matches!(self.tables, Tables::InHostMemory(_))
     }
 
     pub(crate) fn load(&mut self, put: &Put<'_>) {
         match &mut self.tables {
-            Tables::Near(plain) => plain.put(put),
+            Tables::InEngine(plain) => plain.put(put),
             Tables::Linked(_) => panic!("these tables are in the engine's memory"),
-            Tables::Far(_) => panic!("the host loads its own table"),
+            Tables::InHostMemory(_) => panic!("the host loads its own table"),
         }
     }
 
     pub(crate) fn learn(&mut self, report: &Report) {
-        if let Tables::Far(far) = &mut self.tables {
+        if let Tables::InHostMemory(far) = &mut self.tables {
             far.index.report(report);
         }
     }
 
     /// Whether the card's index agrees with this report.
     pub fn knows(&self, report: &Report) -> bool {
-        matches!(&self.tables, Tables::Far(far) if far.index.knows(report))
+        matches!(&self.tables, Tables::InHostMemory(far) if far.index.knows(report))
     }
 
     pub(crate) fn learn_room(&mut self, room: Room) {
-        if let Tables::Far(far) = &mut self.tables {
+        if let Tables::InHostMemory(far) = &mut self.tables {
             far.room = room;
         }
     }
@@ -192,8 +192,8 @@ impl Shards {
     /// the engine holds the tables itself: those can grow.
     pub fn room(&self) -> Option<Room> {
         match &self.tables {
-            Tables::Far(far) => Some(far.room),
-            Tables::Near(_) | Tables::Linked(_) => None,
+            Tables::InHostMemory(far) => Some(far.room),
+            Tables::InEngine(_) | Tables::Linked(_) => None,
         }
     }
 
@@ -201,22 +201,22 @@ impl Shards {
     /// value that it replaces, if there is one.
     pub(crate) fn needs(&self, length: usize, former: Option<usize>) -> Room {
         match &self.tables {
-            Tables::Far(far) => Room::for_write(far.layout.inline_bytes(), length, former),
-            Tables::Near(_) | Tables::Linked(_) => Room::default(),
+            Tables::InHostMemory(far) => Room::for_write(far.layout.inline_bytes(), length, former),
+            Tables::InEngine(_) | Tables::Linked(_) => Room::default(),
         }
     }
 
     /// Whether a value is short enough for the tables. A deletion always is.
     pub(crate) fn can_hold(&self, value: Option<&[u8]>) -> bool {
         let longest = match &self.tables {
-            Tables::Far(far) => far.layout.shape().value_bytes_max,
-            Tables::Near(_) | Tables::Linked(_) => VALUE_MAX,
+            Tables::InHostMemory(far) => far.layout.shape().value_bytes_max,
+            Tables::InEngine(_) | Tables::Linked(_) => VALUE_MAX,
         };
         value.is_none_or(|value| value.len() <= longest)
     }
 
     pub(crate) fn warm(&mut self, key: Key, value: &[u8]) {
-        if let Tables::Far(far) = &mut self.tables
+        if let Tables::InHostMemory(far) = &mut self.tables
             && far.index.expect(key)
         {
             far.index.fill(key, Some((crate::LOADED, value)));
@@ -250,63 +250,63 @@ impl Shards {
     /// All objects that exist. For [`Placement::Host`] only.
     pub fn iter(&self) -> impl Iterator<Item = (Key, Version, &[u8])> {
         let near = match &self.tables {
-            Tables::Near(plain) => Some(plain.iter()),
-            Tables::Linked(_) | Tables::Far(_) => None,
+            Tables::InEngine(plain) => Some(plain.iter()),
+            Tables::Linked(_) | Tables::InHostMemory(_) => None,
         };
         near.into_iter().flatten()
     }
 
     pub(crate) fn holder(&self, memory: &Memory, key: Key) -> Option<TransactionId> {
         match &self.tables {
-            Tables::Near(plain) => plain.holder(key),
+            Tables::InEngine(plain) => plain.holder(key),
             Tables::Linked(linked) => linked.holder(memory, key),
-            Tables::Far(far) => far.index.holder(key),
+            Tables::InHostMemory(far) => far.index.holder(key),
         }
     }
 
     /// Locks a key that no attempt has locked. Returns `false` if there is no room for another lock.
     pub(crate) fn lock(&mut self, memory: &mut Memory, key: Key, id: TransactionId) -> bool {
         match &mut self.tables {
-            Tables::Near(plain) => {
+            Tables::InEngine(plain) => {
                 plain.lock(key, id);
                 true
             }
             Tables::Linked(linked) => linked.lock(memory, key, id),
-            Tables::Far(far) => far.index.lock(key, id).is_ok(),
+            Tables::InHostMemory(far) => far.index.lock(key, id).is_ok(),
         }
     }
 
     pub(crate) fn unlock(&mut self, memory: &mut Memory, key: Key, id: TransactionId) {
         match &mut self.tables {
             Tables::Linked(linked) => linked.unlock(memory, key, id),
-            Tables::Near(plain) => plain.unlock(key, id),
-            Tables::Far(far) => {
+            Tables::InEngine(plain) => plain.unlock(key, id),
+            Tables::InHostMemory(far) => {
                 far.index.unlock(key, id);
             }
         }
     }
 
     /// Looks a key up without a copy from the host's memory, and appends its value to `values`.
-    pub(crate) fn look(&mut self, memory: &Memory, key: Key, values: &mut Vec<u8>) -> Look {
+    pub(crate) fn look_up_cached(&mut self, memory: &Memory, key: Key, values: &mut Vec<u8>) -> CachedLookup {
         match &mut self.tables {
             Tables::Linked(linked) => {
                 let (version, length) = linked.get(memory, key, values);
-                Look::Known(version, length)
+                CachedLookup::Known(version, length)
             }
-            Tables::Near(plain) => {
+            Tables::InEngine(plain) => {
                 let (version, value) = plain.get(key);
                 values.extend_from_slice(value.unwrap_or_default());
                 // This node does not know of deletions from before it held the shard, so the floor applies.
                 let version = if value.is_none() { version.max(self.floor) } else { version };
-                Look::Known(version, value.map(<[u8]>::len))
+                CachedLookup::Known(version, value.map(<[u8]>::len))
             }
-            Tables::Far(far) => match far.index.lookup(key) {
+            Tables::InHostMemory(far) => match far.index.lookup(key) {
                 Cached::Value(version, value) => {
                     values.extend_from_slice(value);
-                    Look::Known(version, Some(value.len()))
+                    CachedLookup::Known(version, Some(value.len()))
                 }
-                Cached::Absent(version) => Look::Known(version.max(self.floor), None),
-                Cached::Unknown => Look::Miss,
+                Cached::Absent(version) => CachedLookup::Known(version.max(self.floor), None),
+                Cached::Unknown => CachedLookup::Miss,
             },
         }
     }
@@ -315,67 +315,68 @@ impl Shards {
     /// `applied`, had it at `version` (zero: absent).
     pub(crate) fn is_current(&self, key: Key, version: Version, applied: u64) -> bool {
         match &self.tables {
-            Tables::Far(far) => far.index.is_current(key, version, applied),
-            Tables::Near(_) | Tables::Linked(_) => false,
+            Tables::InHostMemory(far) => far.index.is_current(key, version, applied),
+            Tables::InEngine(_) | Tables::Linked(_) => false,
         }
     }
 
     /// The version with which an absent key is read at present.
     pub(crate) fn absent(&self, key: Key) -> Version {
         match &self.tables {
-            Tables::Far(far) => far.index.absent(key).max(self.floor),
-            Tables::Near(_) | Tables::Linked(_) => self.floor,
+            Tables::InHostMemory(far) => far.index.absent(key).max(self.floor),
+            Tables::InEngine(_) | Tables::Linked(_) => self.floor,
         }
     }
 
     /// Starts a look-up in the host's table, for the `at`-th key of an operation. Returns the tag of the copy
     /// and what to copy. `None` if too many look-ups are under way.
     pub(crate) fn seek(&mut self, key: Key, operation: usize, at: usize) -> Option<(u64, Read)> {
-        let Tables::Far(far) = &mut self.tables else { panic!("what is near is not missed") };
+        let Tables::InHostMemory(far) = &mut self.tables else { panic!("what is near is not missed") };
         let number = far.free.pop()?;
         let expected = far.index.expect(key);
         let (lookup, region) = Lookup::new(&far.layout, key, far.index.hint(key));
-        far.seekers[number] = Some(Seeker { operation, at, key, lookup, length: region.length, expected });
+        far.pending_lookups[number] =
+            Some(PendingLookup { operation, at, key, lookup, length: region.length, expected });
         Some((number as u64, far.read(number, &region)))
     }
 
     /// The operation, and the index of its key, that a copy belongs to.
-    pub(crate) fn seeker(&self, tag: u64) -> (usize, usize) {
-        let Tables::Far(far) = &self.tables else { panic!("what is near is not missed") };
-        let seeker = far.seekers[tag as usize].as_ref().expect("a copy was asked for");
-        (seeker.operation, seeker.at)
+    pub(crate) fn pending(&self, tag: u64) -> (usize, usize) {
+        let Tables::InHostMemory(far) = &self.tables else { panic!("what is near is not missed") };
+        let pending = far.pending_lookups[tag as usize].as_ref().expect("a copy was asked for");
+        (pending.operation, pending.at)
     }
 
     /// Handles the bytes of a copy. If the look-up is complete, the value is appended to `values`.
-    pub(crate) fn sought(&mut self, memory: &mut Memory, tag: u64, values: &mut Vec<u8>) -> Sight {
-        let Tables::Far(far) = &mut self.tables else { panic!("what is near is not missed") };
+    pub(crate) fn sought(&mut self, memory: &mut Memory, tag: u64, values: &mut Vec<u8>) -> LookupStep {
+        let Tables::InHostMemory(far) = &mut self.tables else { panic!("what is near is not missed") };
         let number = tag as usize;
-        let mut seeker = far.seekers[number].expect("a copy was asked for");
-        let bytes = memory.read(far.landing + number * far.stride, seeker.length);
+        let mut pending = far.pending_lookups[number].expect("a copy was asked for");
+        let bytes = memory.read(far.landing + number * far.stride, pending.length);
         let mut value = [0; VALUE_MAX];
-        let object = match seeker.lookup.take(&far.layout, bytes, &mut value) {
+        let object = match pending.lookup.take(&far.layout, bytes, &mut value) {
             Next::Read(region) => {
-                seeker.length = region.length;
-                far.seekers[number] = Some(seeker);
-                return Sight::Read(far.read(number, &region));
+                pending.length = region.length;
+                far.pending_lookups[number] = Some(pending);
+                return LookupStep::Read(far.read(number, &region));
             }
             Next::Found(version, length) => Some((version, &value[..length])),
             Next::Absent => None,
         };
-        far.seekers[number] = None;
+        far.pending_lookups[number] = None;
         far.free.push(number);
-        let absent = far.index.absent(seeker.key);
-        let cached = if seeker.expected {
-            far.index.fill(seeker.key, object)
+        let absent = far.index.absent(pending.key);
+        let cached = if pending.expected {
+            far.index.fill(pending.key, object)
         } else {
             object.map_or(Cached::Absent(absent), |(version, value)| Cached::Value(version, value))
         };
         match cached {
             Cached::Value(version, value) => {
                 values.extend_from_slice(value);
-                Sight::Known(version, Some(value.len()))
+                LookupStep::Known(version, Some(value.len()))
             }
-            Cached::Absent(version) => Sight::Known(version.max(self.floor), None),
+            Cached::Absent(version) => LookupStep::Known(version.max(self.floor), None),
             Cached::Unknown => unreachable!("it was just told"),
         }
     }
@@ -383,11 +384,11 @@ impl Shards {
     /// The version and the length of a value that the engine can read without a copy from the host's memory.
     pub(crate) fn known(&self, key: Key) -> Option<(Version, usize)> {
         match &self.tables {
-            Tables::Near(plain) => {
+            Tables::InEngine(plain) => {
                 let (version, value) = plain.get(key);
                 Some((version, value?.len()))
             }
-            Tables::Far(far) => far.index.known(key),
+            Tables::InHostMemory(far) => far.index.known(key),
             // Peers write these tables, so the version may change at any time.
             Tables::Linked(_) => None,
         }
@@ -408,11 +409,13 @@ impl Shards {
     /// key's lock. A second call with the same write changes nothing.
     pub(crate) fn commit(&mut self, memory: &mut Memory, write: &Write<'_>) {
         match (&mut self.tables, &write.content) {
-            (Tables::Far(far), Content::Whole(value)) => far.index.commit(write.key, write.version, *value),
-            (Tables::Far(far), Content::Changed(difference)) => {
+            (Tables::InHostMemory(far), Content::Whole(value)) => {
+                far.index.commit(write.key, write.version, *value)
+            }
+            (Tables::InHostMemory(far), Content::Changed(difference)) => {
                 let _ = far.index.change(write.key, write.version, difference);
             }
-            (Tables::Near(_) | Tables::Linked(_), _) => {
+            (Tables::InEngine(_) | Tables::Linked(_), _) => {
                 let _ = self.apply_write(memory, write);
             }
         }
@@ -421,9 +424,9 @@ impl Shards {
     /// Applies a write to tables that the engine itself holds.
     pub(crate) fn apply(&mut self, memory: &mut Memory, put: &Put<'_>) {
         match &mut self.tables {
-            Tables::Near(plain) => plain.put(put),
+            Tables::InEngine(plain) => plain.put(put),
             Tables::Linked(linked) => linked.put(memory, put),
-            Tables::Far(_) => {}
+            Tables::InHostMemory(_) => {}
         }
     }
 
@@ -431,25 +434,25 @@ impl Shards {
     ///
     /// # Errors
     /// If the write is a difference to another value than the tables have.
-    pub(crate) fn apply_write(&mut self, memory: &mut Memory, write: &Write<'_>) -> Result<(), Stray> {
+    pub(crate) fn apply_write(&mut self, memory: &mut Memory, write: &Write<'_>) -> Result<(), Mismatch> {
         let Content::Changed(difference) = &write.content else {
             write.whole().iter().for_each(|put| self.apply(memory, put));
             return Ok(());
         };
-        let Tables::Near(plain) = &mut self.tables else { return Err(Stray) };
+        let Tables::InEngine(plain) = &mut self.tables else { return Err(Mismatch) };
         plain.change(write.key, write.version, difference)
     }
 
     /// The host has applied a write that was committed at this card.
     pub(crate) fn unpin(&mut self, key: Key, applied: u64) {
-        if let Tables::Far(far) = &mut self.tables {
+        if let Tables::InHostMemory(far) = &mut self.tables {
             far.index.unpin(key, applied);
         }
     }
 
     /// Encodes a page of a shard. For [`Placement::Host`] only.
     pub(crate) fn write_page(&self, page: PageWriter<'_>, shard: usize, from: Cursor) {
-        if let Tables::Near(plain) = &self.tables {
+        if let Tables::InEngine(plain) = &self.tables {
             page.fill(plain.of_shard(shard, from.key));
         }
     }
@@ -457,9 +460,9 @@ impl Shards {
     /// Drops all objects, because the node starts to join.
     pub(crate) fn empty(&mut self, epoch: Epoch) {
         match &mut self.tables {
-            Tables::Near(plain) => *plain = Plain::default(),
+            Tables::InEngine(plain) => *plain = Plain::default(),
             Tables::Linked(_) => {}
-            Tables::Far(far) => {
+            Tables::InHostMemory(far) => {
                 far.index.clear();
                 far.room = Room::of_empty(&far.layout);
             }
@@ -471,18 +474,18 @@ impl Shards {
     pub(crate) fn begin_epoch(&mut self, epoch: Epoch, anew: bool) {
         self.floor = Version::new(epoch, 0);
         match &mut self.tables {
-            Tables::Near(plain) => plain.unlock_all(),
+            Tables::InEngine(plain) => plain.unlock_all(),
             Tables::Linked(_) => {}
-            Tables::Far(far) if anew => {
+            Tables::InHostMemory(far) if anew => {
                 far.index.forget_objects();
-                far.seekers.iter_mut().flatten().for_each(|seeker| seeker.expected = false);
+                far.pending_lookups.iter_mut().flatten().for_each(|pending| pending.expected = false);
             }
-            Tables::Far(_) => {}
+            Tables::InHostMemory(_) => {}
         }
     }
 }
 
-impl Far {
+impl HostTable {
     fn read(&self, number: usize, region: &Region) -> Read {
         assert!(region.length <= self.stride, "a landing holds the longest copy");
         Read {

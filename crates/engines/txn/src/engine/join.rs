@@ -92,7 +92,7 @@ impl Transactions {
     pub(crate) fn begin_joining(&mut self, io: &mut Io<'_>) {
         self.recovery.phase = Phase::Joining;
         self.shards.empty(self.view.epoch);
-        if !self.shards.are_near() {
+        if !self.shards.are_in_engine() {
             io.effects.reply(LOG_CALLER, HostKind::Clear as u8, &[]);
         }
         let node = NodeId::new(self.node).expect("a node");
@@ -137,7 +137,7 @@ impl Transactions {
         }
         self.counters.pages_read += 1;
         let bytes = self.parameters.message_bytes - HEADER_BYTES_MAX;
-        if self.shards.are_near() {
+        if self.shards.are_in_engine() {
             let mut out = self.message();
             self.shards.write_page(PageWriter::new(&mut out, shard, cursor, bytes), shard, cursor);
             self.post_to(io.effects, from, Kind::Copied, out);
@@ -172,7 +172,7 @@ impl Transactions {
         }
         self.counters.pages_kept += 1;
         self.join.shards[page.shard] = Progress::Keeping { next: page.next };
-        if self.shards.are_near() {
+        if self.shards.are_in_engine() {
             for put in page.puts.iter() {
                 self.shards.apply(io.memory, &put);
             }
@@ -200,9 +200,9 @@ impl Transactions {
             // While pages were outstanding, records were accepted without a check of the table's room. From
             // now on every accepted record must have room.
             if self.shards.room().is_some_and(|room| !room.covers(self.log.demand().needs)) {
-                return self.go_astray();
+                return self.stop_on_mismatch();
             }
-            if !self.shards.are_near() {
+            if !self.shards.are_in_engine() {
                 io.effects.reply(LOG_CALLER, HostKind::Whole as u8, &[]);
             }
             self.be_synced();

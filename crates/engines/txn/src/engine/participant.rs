@@ -21,7 +21,7 @@ use crate::parameters::PlantedBug;
 use crate::procedure::Execution;
 use crate::procedure::{Mode, ProcedureId};
 use crate::room::{Demand, Room};
-use crate::shard::{Look, Shards, Sight};
+use crate::shard::{CachedLookup, LookupStep, Shards};
 use crate::transaction::TransactionId;
 
 /// A record of an attempt in this node's log. The writes of a shard may take several records, its parts.
@@ -394,7 +394,9 @@ impl Transactions {
                             // Other coordinators write by RDMA WRITE, with versions that they choose
                             // themselves. So the new version must exceed the object's present one.
                             let mut value = take(&mut self.read_bytes);
-                            if let Look::Known(version, _) = self.shards.look(io.memory, key, &mut value) {
+                            if let CachedLookup::Known(version, _) =
+                                self.shards.look_up_cached(io.memory, key, &mut value)
+                            {
                                 new = new.max(Version::from_bits(version.bits() + 1));
                             }
                             self.read_bytes = value;
@@ -428,19 +430,19 @@ impl Transactions {
                 continue;
             }
             self.counters.lookups += 1;
-            let looks = if self.shards.are_near() { 1 } else { 2 };
+            let looks = if self.shards.are_in_engine() { 1 } else { 2 };
             if operation.purpose == Purpose::Validate {
                 io.memory.touch_again(looks);
             } else {
                 io.memory.touch(looks);
             }
             let start = operation.values.len();
-            match self.shards.look(io.memory, sought.key, &mut operation.values) {
-                Look::Known(version, length) => {
+            match self.shards.look_up_cached(io.memory, sought.key, &mut operation.values) {
+                CachedLookup::Known(version, length) => {
                     let value = length.map(|length| start..start + length);
                     self.found(number, at, version, value);
                 }
-                Look::Miss => match self.shards.seek(sought.key, number, at) {
+                CachedLookup::Miss => match self.shards.seek(sought.key, number, at) {
                     Some((tag, read)) => {
                         operation.missing += 1;
                         self.counters.misses += 1;
@@ -477,12 +479,14 @@ impl Transactions {
 
     /// Bytes of the host's table have arrived.
     pub(crate) fn on_lookup(&mut self, tag: u64, io: &mut Io<'_>) {
-        let (number, at) = self.shards.seeker(tag);
+        let (number, at) = self.shards.pending(tag);
         let operation = self.operations.get(number);
         let start = operation.values.len();
         match self.shards.sought(io.memory, tag, &mut operation.values) {
-            Sight::Read(read) => io.effects.host_read(TAG_LOOKUP | tag, read.host, read.near, read.length),
-            Sight::Known(version, length) => {
+            LookupStep::Read(read) => {
+                io.effects.host_read(TAG_LOOKUP | tag, read.host, read.near, read.length)
+            }
+            LookupStep::Known(version, length) => {
                 let value = length.map(|length| start..start + length);
                 self.found(number, at, version, value);
                 let operation = self.operations.get(number);
@@ -664,7 +668,7 @@ impl Transactions {
         // full. The room may be held by attempts that wait for another primary in the same way, and none of
         // them could withdraw, since their outcomes were reported. The backups have the record, and here the
         // log is only a queue in front of the tables, so the writes go into the tables at once.
-        let at_once = self.commits_at_once(place.shard) && self.shards.are_near();
+        let at_once = self.commits_at_once(place.shard) && self.shards.are_in_engine();
         if lack.is_none() || at_once {
             let position = if lack.is_none() {
                 self.append(place, &record, demand, writes, io)
@@ -673,7 +677,7 @@ impl Transactions {
                 UNLOGGED
             };
             self.participants.slot(place.id).parts.push(Part { place, position });
-            if self.shards.are_near() {
+            if self.shards.are_in_engine() {
                 self.say_logged(&place, io);
             }
             if self.commits_at_once(place.shard) {
@@ -716,7 +720,7 @@ impl Transactions {
         io: &mut Io<'_>,
     ) -> u64 {
         self.counters.records += 1;
-        let near = self.shards.are_near();
+        let near = self.shards.are_in_engine();
         let may_pin = !near && self.is_primary(place.shard);
         let keys = writes.iter().map(|write| write.key).filter(|_| may_pin);
         let (base, capacity) = (self.log.near(0) as u64, self.parameters.log_bytes as u64);

@@ -312,7 +312,7 @@ impl Transactions {
         if !self.log.decide(io.memory, position, commits) {
             return;
         }
-        if self.shards.are_near() {
+        if self.shards.are_in_engine() {
             let _ = self.log.make_durable(position);
         } else {
             self.copy_verdict(position, io);
@@ -352,7 +352,7 @@ impl Transactions {
             Base { epoch: self.view.epoch, full: self.view.full, joining: self.view.joining };
         self.recovery.phase = Phase::Acting;
         self.recovery.drained = self.log.applied();
-        if !self.shards.are_near() {
+        if !self.shards.are_in_engine() {
             io.effects.reply(LOG_CALLER, HostKind::Serves as u8, &[&led.to_be_bytes()]);
         }
     }

@@ -20,7 +20,7 @@ pub(crate) const DIFFERENCE_BYTES_MIN: usize = 6 + 1 + 2 + 1;
 /// A difference does not fit the value that it is applied to: this replica's table differs from the others'.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a difference to another version than the table has")]
-pub struct Stray;
+pub struct Mismatch;
 
 /// A range of changed bytes.
 #[derive(Clone, Copy, Debug)]
@@ -67,9 +67,9 @@ impl<'a> Difference<'a> {
     ///
     /// # Errors
     /// If there is no former value, or it has another version, or it is too short.
-    pub fn apply(&self, former: Option<Version>, value: &mut [u8]) -> Result<(), Stray> {
+    pub fn apply(&self, former: Option<Version>, value: &mut [u8]) -> Result<(), Mismatch> {
         if !self.fits(former, value.len()) {
-            return Err(Stray);
+            return Err(Mismatch);
         }
         for run in self.runs.iter() {
             let at = usize::from(run.offset);
@@ -159,7 +159,7 @@ mod tests {
         let other = Version::from_bits(8);
         for (former, length) in [(None, 0), (Some(other), 40), (Some(BASE), 39)] {
             let mut value = vec![1; length];
-            assert_eq!(difference.apply(former, &mut value), Err(Stray));
+            assert_eq!(difference.apply(former, &mut value), Err(Mismatch));
             assert_eq!(value, vec![1; length]);
         }
     }

@@ -81,7 +81,7 @@ impl<'a> Element<'a> {
 }
 
 /// The lock of an element that is being initialized.
-const NOBODY_YET: u64 = u64::MAX;
+const INITIALIZING_LOCK: u64 = u64::MAX;
 
 impl Chained {
     /// Offset of an element's lock.
@@ -159,7 +159,7 @@ impl Chained {
     ///
     /// # Errors
     /// If there is no room. Then nothing changes.
-    pub fn find_or_make(&mut self, memory: &mut [u8], key: Key, lock: u64) -> Result<u64, Full> {
+    pub fn find_or_insert(&mut self, memory: &mut [u8], key: Key, lock: u64) -> Result<u64, Full> {
         assert!(lock != 0, "somebody makes it");
         if let Some(at) = self.find(memory, key) {
             return Ok(at);
@@ -197,7 +197,7 @@ impl Chained {
     pub fn put(&mut self, memory: &mut [u8], key: Key, version: Version, value: &[u8]) -> Result<u64, Full> {
         assert!(value.len() <= self.value_bytes_max && version != Version::ZERO, "a value of the table");
         let made = self.find(memory, key).is_none();
-        let at = self.find_or_make(memory, key, NOBODY_YET)?;
+        let at = self.find_or_insert(memory, key, INITIALIZING_LOCK)?;
         let element = &mut memory[at as usize..][..VALUE + self.value_bytes_max];
         self.objects += u64::from(Element::parse(element).value.is_none());
         element[VALUE..VALUE + value.len()].copy_from_slice(value);
@@ -226,9 +226,14 @@ impl Chained {
     ///
     /// # Errors
     /// If there is no room. Then nothing changes.
-    pub fn bury(&mut self, memory: &mut [u8], key: Key, version: Version) -> Result<(), Full> {
+    pub fn delete_or_mark_deleted(
+        &mut self,
+        memory: &mut [u8],
+        key: Key,
+        version: Version,
+    ) -> Result<(), Full> {
         if self.find(memory, key).is_none() {
-            let at = self.find_or_make(memory, key, NOBODY_YET)?;
+            let at = self.find_or_insert(memory, key, INITIALIZING_LOCK)?;
             // An element with lock 0 and version 0 counts as free, so the version is written before the lock
             // is released.
             put(memory, at as usize + VERSION, version.bits());

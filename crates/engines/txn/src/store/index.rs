@@ -23,7 +23,7 @@
 use super::layout::Layout;
 use super::report::{Hint, Knowledge, Overflow, Precision, Report};
 use crate::key::{Key, Version};
-use crate::message::{Difference, Stray};
+use crate::message::{Difference, Mismatch};
 
 /// Index of no entry.
 const NONE: u32 = u32::MAX;
@@ -340,10 +340,15 @@ impl<T: Copy + Eq> Index<T> {
     ///
     /// # Panics
     /// As [`Index::commit`].
-    pub fn change(&mut self, key: Key, version: Version, difference: &Difference<'_>) -> Result<(), Stray> {
+    pub fn change(
+        &mut self,
+        key: Key,
+        version: Version,
+        difference: &Difference<'_>,
+    ) -> Result<(), Mismatch> {
         let at = self.pin(key, version);
         let entry = &mut self.entries[at];
-        let Content::Value { length } = entry.content else { return Err(Stray) };
+        let Content::Value { length } = entry.content else { return Err(Mismatch) };
         let value = &mut self.values[at * self.parameters.value_bytes_max..][..length.into()];
         difference.apply(Some(entry.version), value)?;
         entry.version = version;

@@ -130,10 +130,10 @@ proptest! {
 fn a_chained_element_that_was_never_written_is_free() {
     let mut table = Chained::new(1, 0, 1, 8);
     let mut memory = vec![0; table.bytes() as usize];
-    let at = table.find_or_make(&mut memory, key(1), 77).unwrap();
+    let at = table.find_or_insert(&mut memory, key(1), 77).unwrap();
     assert_eq!(Element::parse(&memory[at as usize..][..table.element_bytes()]).lock, 77);
-    assert_eq!(table.find_or_make(&mut memory, key(2), 78), Err(Full::Slots));
+    assert_eq!(table.find_or_insert(&mut memory, key(2), 78), Err(Full::Slots));
     memory[at as usize..][..8].fill(0);
     assert_eq!(table.find(&memory, key(1)), None);
-    assert_eq!(table.find_or_make(&mut memory, key(2), 78), Ok(at));
+    assert_eq!(table.find_or_insert(&mut memory, key(2), 78), Ok(at));
 }
