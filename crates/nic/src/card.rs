@@ -103,7 +103,7 @@ pub struct Card<E> {
 
 /// A notification of the transport to the card.
 #[derive(Debug)]
-enum News {
+enum Notification {
     Call(RpcWrite),
     Completion(Completion),
 }
@@ -115,7 +115,7 @@ struct CardPorts {
     transport: Transport,
     memory: CardMemory,
     /// Notifications that wait until the attached memory has reached their marks.
-    held: VecDeque<(u64, News)>,
+    held: VecDeque<(u64, Notification)>,
     /// Refused posts of engines: slot, tag and reason. Each is delivered as a separate event.
     refused: VecDeque<(u8, u64, CompletionStatus)>,
     dma: DmaQueue,
@@ -555,10 +555,10 @@ impl<E: Engine> Card<E> {
     /// Processes the transport's notifications for engines and the host.
     fn serve_transport(&mut self, now: Instant) {
         self.served = now;
-        while let Some(news) = self.ports.next_news() {
-            match news {
-                News::Call(write) => self.call(now, write),
-                News::Completion(completion) => self.complete(now, completion),
+        while let Some(notification) = self.ports.next_notification() {
+            match notification {
+                Notification::Call(write) => self.call(now, write),
+                Notification::Completion(completion) => self.complete(now, completion),
             }
         }
     }
@@ -621,16 +621,16 @@ impl CardPorts {
 
     /// The next notification of the transport. It is held back until all writes to attached memory that it
     /// may refer to are visible.
-    fn next_news(&mut self) -> Option<News> {
-        let Some(memory) = &mut self.memory.attached else { return told(&mut self.transport) };
-        while let Some(news) = told(&mut self.transport) {
-            self.held.push_back((memory.mark(), news));
+    fn next_notification(&mut self) -> Option<Notification> {
+        let Some(memory) = &mut self.memory.attached else { return poll_notification(&mut self.transport) };
+        while let Some(notification) = poll_notification(&mut self.transport) {
+            self.held.push_back((memory.mark(), notification));
         }
         let (mark, _) = self.held.front()?;
         if !memory.has_landed(*mark) {
             return None;
         }
-        self.held.pop_front().map(|(_, news)| news)
+        self.held.pop_front().map(|(_, notification)| notification)
     }
 
     /// Replies to a call over a queue pair: a SEND of the message from the reply buffers.
@@ -742,9 +742,9 @@ impl Ports for CardPorts {
 }
 
 /// The next notification of the transport; calls of engines come first.
-fn told(transport: &mut Transport) -> Option<News> {
-    let call = transport.poll_rpc().map(News::Call);
-    call.or_else(|| transport.poll_completion().map(News::Completion))
+fn poll_notification(transport: &mut Transport) -> Option<Notification> {
+    let call = transport.poll_rpc().map(Notification::Call);
+    call.or_else(|| transport.poll_completion().map(Notification::Completion))
 }
 
 /// The completion of a request whose post was refused.

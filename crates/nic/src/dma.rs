@@ -24,13 +24,13 @@ pub struct DmaRequest {
     pub(crate) tag: u64,
     /// Number of resets of the engine before the request. If the engine was reset since then, the request is
     /// void.
-    pub(crate) life: u32,
+    pub(crate) resets: u32,
 }
 
 impl DmaRequest {
     /// A request of the engine in slot 0 with tag 0. For NICs that have no engine and still need a copy.
     pub const fn new(direction: DmaDirection, host: u64, memory: u64, length: u32) -> Self {
-        Self { direction, host, memory, length, slot: 0, tag: 0, life: 0 }
+        Self { direction, host, memory, length, slot: 0, tag: 0, resets: 0 }
     }
 }
 
@@ -49,18 +49,18 @@ pub(crate) struct DmaQueue {
     /// The requests, each with the core time of the event that made it.
     requests: VecDeque<(Duration, DmaRequest)>,
     /// Number of resets of each slot.
-    lives: Vec<u32>,
+    resets: Vec<u32>,
 }
 
 impl DmaQueue {
     pub(crate) fn new(slots: usize) -> Self {
-        Self { requests: VecDeque::new(), lives: vec![0; slots] }
+        Self { requests: VecDeque::new(), resets: vec![0; slots] }
     }
 
     /// Adds a request that was made in an event with this core time.
     pub(crate) fn push(&mut self, labour: Duration, request: DmaRequest) {
-        let life = self.lives[usize::from(request.slot)];
-        self.requests.push_back((labour, DmaRequest { life, ..request }));
+        let life = self.resets[usize::from(request.slot)];
+        self.requests.push_back((labour, DmaRequest { resets: life, ..request }));
     }
 
     pub(crate) fn pop(&mut self) -> Option<(Duration, DmaRequest)> {
@@ -69,12 +69,12 @@ impl DmaQueue {
 
     /// Drops all requests of the engine in `slot`, which is being reset.
     pub(crate) fn forget(&mut self, slot: u8) {
-        self.lives[usize::from(slot)] += 1;
+        self.resets[usize::from(slot)] += 1;
         self.requests.retain(|(_, request)| request.slot != slot);
     }
 
     pub(crate) fn is_wanted(&self, request: &DmaRequest) -> bool {
-        self.lives[usize::from(request.slot)] == request.life
+        self.resets[usize::from(request.slot)] == request.resets
     }
 }
 

@@ -30,7 +30,7 @@ enum State {
     Known(MacAddress),
     /// The last of `requests` requests is not answered. At `until` the next one is sent, or the neighbour
     /// becomes unreachable.
-    Asked {
+    Requested {
         requests: u32,
         until: Instant,
     },
@@ -41,9 +41,9 @@ enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unanswered {
     /// Send another request.
-    Ask(Ipv4Addr),
+    Request(Ipv4Addr),
     /// The neighbour is unreachable.
-    GiveUp(Ipv4Addr),
+    Unreachable(Ipv4Addr),
 }
 
 impl Neighbours {
@@ -66,7 +66,7 @@ impl Neighbours {
 
     /// The hardware address of a neighbour, if it is known.
     #[inline]
-    pub(crate) fn station(&self, address: Ipv4Addr) -> Option<MacAddress> {
+    pub(crate) fn hardware_address(&self, address: Ipv4Addr) -> Option<MacAddress> {
         self.entries.iter().find(|entry| entry.address == address).and_then(|entry| match entry.state {
             State::Known(station) => Some(station),
             _ => None,
@@ -79,7 +79,7 @@ impl Neighbours {
         let entry = self.entry(address);
         let fresh = entry.state == State::Unreachable;
         if fresh {
-            entry.state = State::Asked { requests: 1, until: now + REQUEST_INTERVAL };
+            entry.state = State::Requested { requests: 1, until: now + REQUEST_INTERVAL };
         }
         fresh
     }
@@ -87,7 +87,7 @@ impl Neighbours {
     /// When [`Neighbours::expire`] has something to return.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let until = |entry: &Entry| match entry.state {
-            State::Asked { until, .. } => Some(until),
+            State::Requested { until, .. } => Some(until),
             _ => None,
         };
         self.entries.iter().filter_map(until).min()
@@ -96,14 +96,14 @@ impl Neighbours {
     /// Handles one request that has timed out.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<Unanswered> {
         self.entries.iter_mut().find_map(|entry| match entry.state {
-            State::Asked { requests, until } if until <= now => {
+            State::Requested { requests, until } if until <= now => {
                 if requests == REQUESTS_MAX {
                     entry.state = State::Unreachable;
-                    return Some(Unanswered::GiveUp(entry.address));
+                    return Some(Unanswered::Unreachable(entry.address));
                 }
                 let until = now + REQUEST_INTERVAL * (1 << requests);
-                entry.state = State::Asked { requests: requests + 1, until };
-                Some(Unanswered::Ask(entry.address))
+                entry.state = State::Requested { requests: requests + 1, until };
+                Some(Unanswered::Request(entry.address))
             }
             _ => None,
         })
@@ -117,7 +117,7 @@ impl Neighbours {
                 self.entries.push(fresh);
                 return self.entries.len() - 1;
             }
-            let asked = |entry: &Entry| matches!(entry.state, State::Asked { .. });
+            let asked = |entry: &Entry| matches!(entry.state, State::Requested { .. });
             let free = (0..self.capacity).map(|step| (self.victim + step) % self.capacity);
             let position = free.into_iter().find(|&place| !asked(&self.entries[place]));
             let position = position.expect("fewer neighbours are asked for than the table holds");
@@ -147,10 +147,10 @@ mod tests {
             assert_eq!(due - now, REQUEST_INTERVAL * (1 << (request - 1)));
             assert_eq!(table.expire(now), None);
             now = due;
-            assert_eq!(table.expire(now), Some(Unanswered::Ask(ADDRESS)));
+            assert_eq!(table.expire(now), Some(Unanswered::Request(ADDRESS)));
         }
         now = table.next_deadline().unwrap();
-        assert_eq!(table.expire(now), Some(Unanswered::GiveUp(ADDRESS)));
+        assert_eq!(table.expire(now), Some(Unanswered::Unreachable(ADDRESS)));
         assert_eq!(table.next_deadline(), None);
         assert!(table.wait_for(now, ADDRESS), "the next packet asks anew");
     }
@@ -159,10 +159,10 @@ mod tests {
     fn an_answer_ends_the_requests() {
         let mut table = Neighbours::new(4);
         assert!(table.wait_for(Instant::ZERO, ADDRESS));
-        assert_eq!(table.station(ADDRESS), None);
+        assert_eq!(table.hardware_address(ADDRESS), None);
         table.learn(ADDRESS, STATION);
         assert_eq!(table.next_deadline(), None);
-        assert_eq!(table.station(ADDRESS), Some(STATION));
+        assert_eq!(table.hardware_address(ADDRESS), Some(STATION));
     }
 
     #[test]

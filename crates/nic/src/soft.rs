@@ -206,8 +206,8 @@ impl<E: Engine> Nic for SoftNic<E> {
     fn handle_deadline(&mut self, now: Instant) {
         while let Some(unanswered) = self.neighbours.expire(now) {
             match unanswered {
-                Unanswered::Ask(address) => self.ask(address),
-                Unanswered::GiveUp(address) => {
+                Unanswered::Request(address) => self.ask(address),
+                Unanswered::Unreachable(address) => {
                     while self.waiting.take(address).is_some() {
                         self.counters.neighbour_unresolved += 1;
                     }
@@ -346,7 +346,7 @@ impl<E: Engine> SoftNic<E> {
     /// for its neighbour's address, or was dropped because too many packets wait.
     fn send(&mut self, now: Instant, packet: Outgoing, out: &mut Vec<u8>) -> Option<Vec<u8>> {
         let address = *packet.to.ip();
-        if let Some(hardware) = self.neighbours.station(address) {
+        if let Some(hardware) = self.neighbours.hardware_address(address) {
             self.emit(hardware, &packet, out);
             return Some(packet.payload);
         }

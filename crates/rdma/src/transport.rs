@@ -453,7 +453,7 @@ impl Transport {
                 type_of_service: if is_request && self.config.rate_control { CONGESTION_CAPABLE } else { 0 },
             };
             // First packets are a run of their own size, so the turn ends before and after one.
-            if sent && left > 1 && !queue_pair.is_beside_first() {
+            if sent && left > 1 && !queue_pair.is_next_to_first_packet() {
                 self.timers.set(index, queue_pair.deadline());
                 self.turn = Some((index, left - 1));
             } else {

@@ -12,15 +12,15 @@ use weft_wire::roce::{self, Opcode};
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub frames: Vec<(Duration, Vec<u8>)>,
-    pub told: Vec<(Duration, HostEvent)>,
-    pub asked: Vec<(Duration, DmaRequest)>,
+    pub events: Vec<(Duration, HostEvent)>,
+    pub copies: Vec<(Duration, DmaRequest)>,
 }
 
 /// A queue of items, each of which waits until its time.
 #[derive(Debug)]
-pub(crate) struct Late<T>(VecDeque<(Instant, T)>);
+pub(crate) struct DelayQueue<T>(VecDeque<(Instant, T)>);
 
-impl<T> Late<T> {
+impl<T> DelayQueue<T> {
     pub const fn new() -> Self {
         Self(VecDeque::new())
     }

@@ -108,7 +108,7 @@ impl MachineDisk {
     }
 
     /// Applies a fault.
-    pub fn strike(&self, fault: DiskFault) {
+    pub fn inject(&self, fault: DiskFault) {
         let state = &mut *self.state();
         let place = state.random.below(state.disk.bytes() / SECTOR as u64) * SECTOR as u64;
         match fault {
@@ -207,7 +207,7 @@ mod tests {
             end.saturating_since(Instant::ZERO).as_ns()
         };
         assert!(FLUSH_NS.contains(&took(&mut disk)));
-        disk.strike(DiskFault::Slow(10));
+        disk.inject(DiskFault::Slow(10));
         assert!(took(&mut disk) >= 10 * FLUSH_NS.start);
         assert!(!disk.is_damaged());
     }
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn a_full_disk_takes_what_is_allocated() {
         let mut disk = disk();
-        disk.strike(DiskFault::Full(true));
+        disk.inject(DiskFault::Full(true));
         for (place, is_taken) in [(7, true), (8, false), (12, true)] {
             disk.write(place * SECTOR as u64, &[7; SECTOR]);
             disk.flush();

@@ -59,6 +59,7 @@
 
 mod clock;
 mod cost;
+mod delay_queue;
 mod disk;
 mod engine_on_host;
 mod faults;
@@ -67,7 +68,6 @@ mod frames;
 mod host;
 mod host_threads;
 mod hosted;
-mod late;
 mod link;
 mod log;
 mod machine;

@@ -6,8 +6,8 @@ use weft_nic::{DmaDirection, DmaRequest, HostEvent, Nic};
 use weft_time::{Duration, Instant};
 
 use crate::cost::{self, CostProfile, Execution};
+use crate::delay_queue::{DelayQueue, Outcome, event_order, is_response, order_of};
 use crate::host::{Command, Commands, Host, event_bytes};
-use crate::late::{Late, Outcome, event_order, is_response, order_of};
 use crate::machine::Machine;
 use crate::models::{Batch, BusModel, Charge, DmaModel, ProcessorModel};
 
@@ -94,13 +94,13 @@ pub struct NicMachine<N, H> {
     /// Frames from the NIC, and when they reach the wire.
     outbox: VecDeque<(Instant, Vec<u8>)>,
     /// Frames that wait for verbs' accesses to memory, or for cores. Other frames overtake them meanwhile.
-    held: Late<Vec<u8>>,
+    held: DelayQueue<Vec<u8>>,
     /// Events for the host that wait for a core.
-    told_late: Late<HostEvent>,
+    delayed_events: DelayQueue<HostEvent>,
     /// Copies that wait for a core before they are submitted.
-    asked_late: Late<DmaRequest>,
+    delayed_copies: DelayQueue<DmaRequest>,
     /// Events that were just polled for the host.
-    told: Vec<HostEvent>,
+    new_events: Vec<HostEvent>,
     /// Outputs that were just polled. How long they wait for cores is not known yet.
     outcome: Outcome,
     /// Whether the NIC does only verbs. Then all its frames may have to wait for verbs' accesses to memory.
@@ -145,10 +145,10 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
             inbox_bytes: 0,
             receive_drops: 0,
             outbox: VecDeque::new(),
-            held: Late::new(),
-            told_late: Late::new(),
-            asked_late: Late::new(),
-            told: Vec::new(),
+            held: DelayQueue::new(),
+            delayed_events: DelayQueue::new(),
+            delayed_copies: DelayQueue::new(),
+            new_events: Vec::new(),
             outcome: Outcome::default(),
             verbs_only: matches!(profile.execution, Execution::Verbs { .. }),
             commands: Commands::default(),
@@ -280,7 +280,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
 
     /// Delays the outputs that were just polled until a core is done with them.
     fn wait_for_cores(&mut self, charge: &Charge) {
-        let Outcome { mut frames, mut told, mut asked } = std::mem::take(&mut self.outcome);
+        let Outcome { mut frames, events: mut told, copies: mut asked } = std::mem::take(&mut self.outcome);
         for (labour, frame) in frames.drain(..) {
             let until = self.processor.ready(charge, labour);
             let behind = self.held.last(order_of(&frame).as_ref(), |held| order_of(held));
@@ -288,13 +288,13 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         }
         for (labour, event) in told.drain(..) {
             let until = self.processor.ready(charge, labour);
-            let behind = self.told_late.last(event_order(&event).as_ref(), event_order);
-            self.told_late.insert(behind.map_or(until, |behind| behind.max(until)), event);
+            let behind = self.delayed_events.last(event_order(&event).as_ref(), event_order);
+            self.delayed_events.insert(behind.map_or(until, |behind| behind.max(until)), event);
         }
         for (labour, request) in asked.drain(..) {
-            self.asked_late.insert(self.processor.ready(charge, labour), request);
+            self.delayed_copies.insert(self.processor.ready(charge, labour), request);
         }
-        self.outcome = Outcome { frames, told, asked };
+        self.outcome = Outcome { frames, events: told, copies: asked };
     }
 
     /// Releases the outputs whose time has come.
@@ -303,11 +303,11 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
             let crossed = self.wire_bus.as_mut().map_or(at, |bus| bus.to_card(at, frame.len()));
             self.outbox.push_back((crossed + self.transmit_latency, frame));
         }
-        while let Some((at, event)) = self.told_late.pop_due(now) {
+        while let Some((at, event)) = self.delayed_events.pop_due(now) {
             self.tell(at, event);
         }
-        while let Some(at) = self.asked_late.next().filter(|at| *at <= now) {
-            while let Some((_, request)) = self.asked_late.pop_due(at) {
+        while let Some(at) = self.delayed_copies.next().filter(|at| *at <= now) {
+            while let Some((_, request)) = self.delayed_copies.pop_due(at) {
                 self.asked[request.direction as usize].push(request);
             }
             // Cores that wait for copies are not available for other work.
@@ -331,15 +331,15 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
                 "an engine copies to or from host memory, which only cost profiles of SmartNIC cores simulate: \
                  choose `cores` or `cores-all`"
             );
-            self.outcome.asked.push((self.nic.labour(), request));
+            self.outcome.copies.push((self.nic.labour(), request));
         }
-        let asked = &mut self.outcome.asked;
+        let asked = &mut self.outcome.copies;
         if asked.is_empty() {
             return 0;
         }
         asked.sort_by_key(|(labour, request)| (*labour, request.direction as usize));
         let vector = self.vector(self.dma.as_ref().expect("the engines' profile lets them copy"));
-        let together = self.outcome.asked.chunk_by(|(labour, request), (other, next)| {
+        let together = self.outcome.copies.chunk_by(|(labour, request), (other, next)| {
             (labour, request.direction) == (other, next.direction)
         });
         together.map(|copies| copies.len().div_ceil(vector) as u32).sum()
@@ -405,7 +405,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         }
         let sent_before = self.outbox.len();
         let mut to_host = Packets::new(self.aggregates);
-        let mut told = std::mem::take(&mut self.told);
+        let mut told = std::mem::take(&mut self.new_events);
         loop {
             let mut frame = self.spare.pop().unwrap_or_default();
             frame.clear();
@@ -425,7 +425,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
             if self.processor.is_in_order() {
                 told.push(event);
             } else {
-                self.outcome.told.push((self.nic.labour(), event));
+                self.outcome.events.push((self.nic.labour(), event));
             }
         }
         batch.dma_vectors = self.take_dma();
@@ -457,7 +457,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         for event in told.drain(..) {
             self.tell(charge.done, event);
         }
-        self.told = told;
+        self.new_events = told;
         self.wait_for_cores(&charge);
     }
 }
@@ -480,7 +480,7 @@ impl<N: Nic, H: Host> Machine for NicMachine<N, H> {
 
     fn next_deadline(&self) -> Option<Instant> {
         let told = self.to_host.front().map(|(at, _)| *at);
-        let late = [self.held.next(), self.told_late.next(), self.asked_late.next()];
+        let late = [self.held.next(), self.delayed_events.next(), self.delayed_copies.next()];
         let all = [self.work_at(), told, self.host.next_deadline()].into_iter().chain(late);
         all.flatten().min()
     }

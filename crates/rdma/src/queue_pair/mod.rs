@@ -358,8 +358,8 @@ impl QueuePair {
     /// Whether the next packet differs in length from the last one because one of them is the first of a
     /// message.
     #[inline]
-    pub(crate) fn is_beside_first(&self) -> bool {
-        self.requester.is_beside_first()
+    pub(crate) fn is_next_to_first_packet(&self) -> bool {
+        self.requester.is_next_to_first_packet()
     }
 
     /// When [`QueuePair::handle_deadline`] is due.

@@ -99,8 +99,8 @@ impl Disks {
     pub(super) fn open(&self, node: NodeId, fresh: Incarnation) -> (KvHalf, Incarnation, MachineDisk) {
         let disk = self.all[node.index()].clone();
         // The disk works again, because the operator has repaired it before the restart.
-        disk.strike(DiskFault::Failing(false));
-        disk.strike(DiskFault::Full(false));
+        disk.inject(DiskFault::Failing(false));
+        disk.inject(DiskFault::Full(false));
         let log = KvLog::with_sizes(self.sizes(), Box::new(disk.clone()), fresh, || disk.wait())
             .expect("a disk that works has been made for this store");
         let is_lost = log.damage().is_some();

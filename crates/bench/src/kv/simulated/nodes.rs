@@ -272,7 +272,7 @@ impl Builder for NodeBuilder {
             _ => true,
         };
         let Some(disks) = self.disks.as_ref().filter(|_| may_be) else { return false };
-        disks.of(node).strike(fault);
+        disks.of(node).inject(fault);
         true
     }
 }

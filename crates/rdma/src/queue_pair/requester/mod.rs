@@ -209,7 +209,7 @@ impl Requester {
     /// Whether the next packet and the last one differ in length because one of them is the first of a
     /// message: only the first packet has the header with the remote address.
     #[inline]
-    pub(super) fn is_beside_first(&self) -> bool {
+    pub(super) fn is_next_to_first_packet(&self) -> bool {
         self.cursor.packet <= 1
             && self
                 .at_cursor()

@@ -137,7 +137,7 @@ impl Requester {
             Some(expected) if sequence > expected => {
                 self.advance(now, expected, setup, shared)?;
                 if self.peer_repairs {
-                    self.take_early(expected, sequence, atomic, payload, setup, shared, memory)?;
+                    self.store_out_of_order(expected, sequence, atomic, payload, setup, shared, memory)?;
                     return self.repair_response(now, expected, Some(sequence), shared);
                 }
                 // The peer is sending, but from before the requester went back. So the timer is restarted.
@@ -192,7 +192,7 @@ impl Requester {
     /// Stores a response that arrived out of order, if its place in memory is known. An invalid response is
     /// not stored; it is requested again when it is the next one.
     #[allow(clippy::too_many_arguments, reason = "one step of receive, split off for its length")]
-    fn take_early(
+    fn store_out_of_order(
         &mut self,
         expected: u64,
         sequence: u64,

@@ -15,7 +15,7 @@ const MESSAGE_BYTES_MAX: u32 = 1 << 31;
 
 impl Responder {
     /// Executes the packet. Returns how many sequence numbers it takes.
-    pub(super) fn carry_out(
+    pub(super) fn execute(
         &mut self,
         packet: &Packet<'_>,
         setup: &Setup,
@@ -29,10 +29,10 @@ impl Responder {
         }
         match opcode {
             Opcode::SendFirst | Opcode::SendOnly | Opcode::SendOnlyWithImmediate => {
-                self.carry_out_send(0, packet, setup, shared, memory)
+                self.execute_send(0, packet, setup, shared, memory)
             }
             Opcode::SendMiddle | Opcode::SendLast | Opcode::SendLastWithImmediate => match self.inbound {
-                Inbound::Send { done } => self.carry_out_send(done, packet, setup, shared, memory),
+                Inbound::Send { done } => self.execute_send(done, packet, setup, shared, memory),
                 _ => Err(Refusal::Nak(NakCode::InvalidRequest)),
             },
             Opcode::WriteFirst | Opcode::WriteOnly | Opcode::WriteOnlyWithImmediate => {
@@ -44,21 +44,21 @@ impl Responder {
                 } else {
                     None
                 };
-                self.carry_out_write(reth, 0, whole, packet, setup, shared, memory)
+                self.execute_write(reth, 0, whole, packet, setup, shared, memory)
             }
             Opcode::WriteMiddle | Opcode::WriteLast | Opcode::WriteLastWithImmediate => match self.inbound {
                 Inbound::Write { reth, done } => {
-                    self.carry_out_write(reth, done, None, packet, setup, shared, memory)
+                    self.execute_write(reth, done, None, packet, setup, shared, memory)
                 }
                 _ => Err(Refusal::Nak(NakCode::InvalidRequest)),
             },
-            Opcode::ReadRequest => self.carry_out_read(packet, setup, shared),
-            Opcode::CompareSwap | Opcode::FetchAdd => self.carry_out_atomic(packet, setup, shared, memory),
+            Opcode::ReadRequest => self.execute_read(packet, setup, shared),
+            Opcode::CompareSwap | Opcode::FetchAdd => self.execute_atomic(packet, setup, shared, memory),
             _ => unreachable!("responses go to the requester"),
         }
     }
 
-    fn carry_out_send(
+    fn execute_send(
         &mut self,
         done: u32,
         packet: &Packet<'_>,
@@ -121,7 +121,7 @@ impl Responder {
     /// `whole` is the grant for the whole of a WRITE that starts. Later packets are checked again, since the
     /// permission may have been revoked.
     #[allow(clippy::too_many_arguments, reason = "one step of carry_out, split off for its length")]
-    fn carry_out_write(
+    fn execute_write(
         &mut self,
         reth: Reth,
         done: u32,
@@ -207,7 +207,7 @@ impl Responder {
         Ok(1)
     }
 
-    fn carry_out_read(
+    fn execute_read(
         &mut self,
         packet: &Packet<'_>,
         setup: &Setup,
@@ -227,7 +227,7 @@ impl Responder {
         Ok(packets)
     }
 
-    fn carry_out_atomic(
+    fn execute_atomic(
         &mut self,
         packet: &Packet<'_>,
         setup: &Setup,

@@ -4,7 +4,7 @@
 //! acknowledgement that may be pending. An acknowledgement covers everything before it, so a later one
 //! replaces an earlier one. There is no other coalescing.
 
-mod carry_out;
+mod execute;
 mod resources;
 
 use std::collections::VecDeque;
@@ -245,7 +245,7 @@ impl Responder {
         memory: &mut impl RegionMemory,
     ) -> Result<bool, Refused> {
         let earlier = self.acknowledgement;
-        match self.carry_out(packet, setup, shared, memory) {
+        match self.execute(packet, setup, shared, memory) {
             Ok(packets) => {
                 self.expected += u64::from(packets);
                 self.gap = Gap::None;
