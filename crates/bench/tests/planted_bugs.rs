@@ -120,6 +120,7 @@ fn campaigns_on_disks_catch_planted_bugs() {
             planted_bug: if let Some(Bug::Engine(bug)) = bug { Some(bug) } else { None },
             node_bug: None,
             disk_bug: if let Some(Bug::Disk(bug)) = bug { Some(bug) } else { None },
+            keep_histories: false,
         };
         campaign.run(|seed| seed.to_string(), |_| {}).unwrap().findings.violations_found > 0
     });
