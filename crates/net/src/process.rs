@@ -132,7 +132,7 @@ impl ChildProcess {
         Self::start_with_input(name, command, Stdio::null())
     }
 
-    /// As [`ChildProcess::start`], for a child that reads the lines sent with [`ChildProcess::tell`].
+    /// As [`ChildProcess::start`], for a child that reads the lines sent with [`ChildProcess::send_line`].
     ///
     /// # Errors
     /// [`ProcessError::Start`].
@@ -181,7 +181,7 @@ impl ChildProcess {
     /// Writes a line to the standard input of a child that was started with [`ChildProcess::start_listening`].
     ///
     /// # Errors
-    /// [`ProcessError::Ended`], [`ProcessError::Deaf`].
+    /// [`ProcessError::Ended`], [`ProcessError::InputClosed`].
     pub fn send_line(&mut self, line: &str) -> Result<(), ProcessError> {
         let told = self.input.as_mut().map(|input| input.write_all(format!("{line}\n").as_bytes()));
         if matches!(told, Some(Ok(()))) {
@@ -216,7 +216,7 @@ impl ChildProcess {
     /// Waits for a line that begins with `prefix`, discarding others, and returns the remainder of it.
     ///
     /// # Errors
-    /// [`ProcessError::EndedEarly`], [`ProcessError::Silent`].
+    /// [`ProcessError::EndedEarly`], [`ProcessError::LineTimeout`].
     pub fn wait_for_line(&mut self, prefix: &str, limit: Duration) -> Result<String, ProcessError> {
         let end = Instant::now() + standard(limit);
         loop {
