@@ -80,6 +80,14 @@ impl Calls<'_> {
     }
 }
 
+/// Waits for the ends of all threads. A panic of a thread goes on here.
+pub(crate) fn join_all<T>(threads: Vec<thread::ScopedJoinHandle<'_, T>>) -> Vec<T> {
+    let join = |thread: thread::ScopedJoinHandle<'_, T>| {
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    };
+    threads.into_iter().map(join).collect()
+}
+
 impl ProcessCallers {
     /// Starts a cluster with an engine, runs `call` in a thread for each caller, with the number of the caller, and
     /// checks what the threads return. `progress` is called with the number of calls that have ended. A request to
@@ -124,19 +132,16 @@ impl ProcessCallers {
                 progress(ended.load(Ordering::Relaxed));
                 thread::sleep(LOOK_EVERY);
             }
-            threads.into_iter().map(|thread| thread.join().expect("a caller does not panic")).collect()
+            join_all(threads)
         });
         cluster.stop()?;
         if stop.is_requested() {
             return Err(RealBenchError::Interrupted);
         }
         let (recorders, found): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
-        let recorder = recorders.into_iter().reduce(|mut all: Recorder, one| {
-            all.merge(&one);
-            all
-        });
+        let recorder = Recorder::merged(recorders).expect("there are callers");
         let machine = Machine { kind: MachineKind::Real, description: machine_description() };
         let description = workload.of_run(World::Net, machine, self.nodes, self.seed);
-        Ok(MeasuredRun::new(description, &recorder.expect("there are callers"), check(found)))
+        Ok(MeasuredRun::new(description, &recorder, check(found)))
     }
 }

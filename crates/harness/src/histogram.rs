@@ -321,6 +321,17 @@ impl Recorder {
         self.throughput.merge(&other.throughput);
     }
 
+    /// The records of all these recorders of one run. `None` if there is no recorder.
+    ///
+    /// # Panics
+    /// As [`Recorder::merge`].
+    pub fn merged(recorders: impl IntoIterator<Item = Self>) -> Option<Self> {
+        recorders.into_iter().reduce(|mut all, one| {
+            all.merge(&one);
+            all
+        })
+    }
+
     /// Start of the run.
     pub fn begin(&self) -> Instant {
         self.begin

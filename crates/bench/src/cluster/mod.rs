@@ -19,6 +19,8 @@ use weft_client::{Client, Cluster, EngineDescription, Error, OpenError};
 use weft_net::Stop;
 use weft_time::Duration;
 
+use crate::process_callers::join_all;
+
 pub use ledger::ACCOUNTS_MIN;
 pub use result::{ClusterResult, EngineResult};
 
@@ -154,11 +156,7 @@ impl ClusterLoad {
                 progress(run.done.load(Ordering::Relaxed));
                 thread::sleep(PAUSE);
             }
-            let join = |thread: thread::ScopedJoinHandle<'_, _>| match thread.join() {
-                Ok(result) => result,
-                Err(panic) => std::panic::resume_unwind(panic),
-            };
-            threads.into_iter().map(join).collect()
+            join_all(threads)
         });
         Ok(ClusterResult::new(command, run.now_ns(), self, engines))
     }
@@ -182,11 +180,7 @@ fn for_each<T: Send>(clients: &[Client], work: impl Fn(u32, &Client) -> T + Sync
     thread::scope(|scope| {
         let threads: Vec<_> =
             (0..).zip(clients).map(|(number, client)| scope.spawn(move || work(number, client))).collect();
-        let join = |thread: thread::ScopedJoinHandle<'_, _>| match thread.join() {
-            Ok(result) => result,
-            Err(panic) => std::panic::resume_unwind(panic),
-        };
-        threads.into_iter().map(join).collect()
+        join_all(threads)
     })
 }
 

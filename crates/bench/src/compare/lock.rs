@@ -6,10 +6,9 @@ use std::rc::Rc;
 use weft_harness::{Caller, Contender, ContenderCluster, Ended, MakeEngines, UPDATE};
 use weft_lock::{Client, Name, Outcome, Task};
 use weft_node::EngineChoice;
-use weft_session::ClientParameters;
 use weft_time::{Duration, Instant};
 
-use super::{GIVE_UP, PAUSE, REPEAT};
+use super::session;
 
 /// Time to live of a lock: longer than any run.
 const TTL: Duration = Duration::from_secs(60);
@@ -46,15 +45,15 @@ impl Contender for LockContender {
     }
 
     fn caller(&self, number: u32, nodes: usize) -> LockCaller {
-        let parameters = ClientParameters {
-            first: number as usize % nodes,
-            repeat: REPEAT,
-            pause: PAUSE,
-            give_up: GIVE_UP,
-            ..ClientParameters::new(u64::from(number) + 1, nodes)
-        };
         let call = Task::Query { name: name(number) };
-        LockCaller { client: Client::new(parameters), number, held: None, least: 0, call, wrong: Vec::new() }
+        LockCaller {
+            client: Client::new(session(number, nodes)),
+            number,
+            held: None,
+            least: 0,
+            call,
+            wrong: Vec::new(),
+        }
     }
 
     fn judge(&self, cluster: &ContenderCluster<Self>) -> Vec<String> {

@@ -22,6 +22,7 @@ pub use store::StoreContender;
 pub use transactions::TransactionsContender;
 
 use weft_harness::{Contest, Load};
+use weft_session::ClientParameters;
 use weft_time::Duration;
 
 /// Time until a client repeats an unanswered call.
@@ -30,6 +31,18 @@ const REPEAT: Duration = Duration::from_us(250);
 const PAUSE: Duration = Duration::from_us(20);
 /// Time-out of a call.
 const GIVE_UP: Duration = Duration::from_ms(20);
+
+/// Parameters of the client with this number, for engines whose clients have sessions.
+fn session(number: u32, nodes: usize) -> ClientParameters {
+    let (first, identity) = (number as usize % nodes, u64::from(number) + 1);
+    ClientParameters {
+        first,
+        repeat: REPEAT,
+        pause: PAUSE,
+        give_up: GIVE_UP,
+        ..ClientParameters::new(identity, nodes)
+    }
+}
 
 /// A comparison of engines.
 #[derive(Clone, Debug)]

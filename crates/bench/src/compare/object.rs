@@ -8,10 +8,9 @@ use weft_node::{EngineChoice, NodeEngine};
 use weft_rdt::client::{Client, Invocation, Outcome};
 use weft_rdt::replica::ReplicaParameters;
 use weft_rdt::{Bounds, Type, types};
-use weft_session::ClientParameters;
 use weft_time::Instant;
 
-use super::{GIVE_UP, PAUSE, REPEAT};
+use super::session;
 
 const TYPE: &str = "pn-counter";
 
@@ -47,16 +46,8 @@ impl Contender for ObjectContender {
         let invocation = |name, chosen: &[i64]| {
             Invocation::new(&definition, name, chosen).expect("the counter has such a method")
         };
-        let replica = number as usize % nodes;
-        let parameters = ClientParameters {
-            first: replica,
-            repeat: REPEAT,
-            pause: PAUSE,
-            give_up: GIVE_UP,
-            ..ClientParameters::new(u64::from(number) + 1, nodes)
-        };
         ObjectCaller {
-            client: Client::new(parameters),
+            client: Client::new(session(number, nodes)),
             increment: invocation("increment", &[1]),
             query: invocation("value", &[]),
             is_update: false,

@@ -487,19 +487,14 @@ impl Parts<'_> {
 
 /// Merges the measurements and histories of all client processes.
 fn collect(clients: &[ClientProcess]) -> Result<(Recorder, History), RealBenchError> {
-    let mut recorders: Option<Recorder> = None;
-    let mut histories = Vec::new();
+    let (mut recorders, mut histories) = (Vec::new(), Vec::new());
     for client in clients {
         let path = &client.recorder;
         let text = std::fs::read_to_string(path)
             .map_err(|source| RealBenchError::Folder { path: path.clone(), source })?;
-        let recorder: Recorder = serde_json::from_str(&text).map_err(garbled)?;
-        match &mut recorders {
-            Some(all) => all.merge(&recorder),
-            None => recorders = Some(recorder),
-        }
+        recorders.push(serde_json::from_str(&text).map_err(garbled)?);
         histories.push(History::load(&client.history)?);
     }
-    let recorder = recorders.ok_or_else(|| garbled("there is no client"))?;
+    let recorder = Recorder::merged(recorders).ok_or_else(|| garbled("there is no client"))?;
     Ok((recorder, History::merge(histories)?))
 }

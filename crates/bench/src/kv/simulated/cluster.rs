@@ -268,12 +268,8 @@ impl Cluster {
                 histories.push(history);
             }
         }
-        let merged = recorders.into_iter().reduce(|mut all, one| {
-            all.merge(&one);
-            all
-        });
         let history = History::merge(histories).expect("a simulated history fits into one");
-        (merged.expect("a cluster has clients"), history)
+        (Recorder::merged(recorders).expect("a cluster has clients"), history)
     }
 
     fn drivers(&self) -> impl Iterator<Item = &Driver> {
