@@ -1,6 +1,5 @@
 //! `weft lock`: locks of a running cluster.
 
-use std::process::{Child, Command, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,11 +10,12 @@ use weft_client::{Acquired, Error, Holder, Lease, Locks};
 use crate::client::{ClientOptions, failure, verdict};
 use crate::failure::{Failure, Verdict};
 use crate::output;
+use crate::supervise::{Interrupted, run_while};
 
 /// The longest pause between two attempts to acquire a lock that another client holds.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
-/// Interval at which `weft lock` checks whether the command that it runs has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// The shortest such pause.
+const PAUSE_MIN: Duration = Duration::from_millis(5);
 
 /// The cluster, and the operation on a lock.
 #[derive(Clone, Debug, Args)]
@@ -139,59 +139,45 @@ impl LockArguments {
         Ok(Verdict::Negative)
     }
 
-    /// Holds the lock while the command runs. This succeeds if the lock was held until the command ended and
-    /// the command's exit code is 0.
+    /// Holds the lock while the command runs. Its exit code decides, if it had the lock until it ended.
     fn run_command(
         &self,
         locks: &Locks,
         name: &str,
-        mut lease: Lease,
+        lease: Lease,
         command: &[String],
     ) -> Result<Verdict, Failure> {
-        let token = lease.token;
-        let child =
-            Command::new(&command[0]).args(&command[1..]).env("WEFT_LOCK_TOKEN", token.to_string()).spawn();
-        let mut child = child.map_err(|error| {
+        let (token, program) = (lease.token, &command[0]);
+        let variable = ("WEFT_LOCK_TOKEN", &*token.to_string());
+        let ran = run_while(command, variable, renewing(locks, name, lease));
+        if !matches!(ran, Err(Interrupted::Killed(_))) {
+            // A lock that is not released ends by itself.
             let _ = locks.release(name, token).wait();
-            Failure::new(format!("{}: cannot be started ({error}); name a program", command[0]))
+        }
+        let status = ran.map_err(|interrupted| match interrupted {
+            Interrupted::NotStarted(error) => {
+                Failure::new(format!("{program}: cannot be started ({error}); name a program"))
+            }
+            Interrupted::Killed(reason) => Failure::new(format!(
+                "{program}: killed, because the lock `{name}` is lost ({reason}); see whether the nodes run"
+            )),
         })?;
-        match hold(locks, name, &mut lease, &mut child) {
-            Ok(status) => {
-                // If this fails, the lock expires by itself.
-                let _ = locks.release(name, token).wait();
-                if let Some(json) = self.options.json() {
-                    let object =
-                        json!({ "lock": name, "outcome": "ran", "token": token, "exit": status.code() });
-                    output::deliver(Some(json), || format!("{object:#}\n"), "")?;
-                }
-                match status.success() {
-                    true => Ok(Verdict::Good),
-                    false => Err(Failure::new(format!(
-                        "{}: ended with {status}; the lock is released",
-                        command[0]
-                    ))),
-                }
-            }
-            Err(reason) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                Err(Failure::new(format!(
-                    "{}: killed, because the lock `{name}` is lost ({reason}); see whether the nodes run",
-                    command[0]
-                )))
-            }
+        if let Some(json) = self.options.json() {
+            let object = json!({ "lock": name, "outcome": "ran", "token": token, "exit": status.code() });
+            output::deliver(Some(json), || format!("{object:#}\n"), "")?;
+        }
+        match status.success() {
+            true => Ok(Verdict::Good),
+            false => Err(Failure::new(format!("{program}: ended with {status}; the lock is released"))),
         }
     }
 }
 
-/// Renews the lock after each third of its time to live, until the command ends. Returns the command's exit
-/// status, or an error if the lock was lost.
-fn hold(locks: &Locks, name: &str, lease: &mut Lease, child: &mut Child) -> Result<ExitStatus, String> {
+/// Renews the lock at each third of its time to live. Each call returns the time for which the lock is still held, or
+/// the reason for which it is lost.
+fn renewing(locks: &Locks, name: &str, mut lease: Lease) -> impl FnMut() -> Result<Duration, String> {
     let mut renewal = None;
-    loop {
-        if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
-            return Ok(status);
-        }
+    move || {
         let left = lease.remaining();
         if left.is_zero() {
             return Err("its time is over".to_owned());
@@ -199,15 +185,13 @@ fn hold(locks: &Locks, name: &str, lease: &mut Lease, child: &mut Child) -> Resu
         if renewal.is_none() && left < lease.ttl * 2 / 3 {
             renewal = Some(locks.renew(name, lease.token));
         }
-        if let Some(answer) = renewal.take_if(|answer| answer.is_ready()) {
-            match answer.wait() {
-                Ok(Some(renewed)) => *lease = renewed,
-                Ok(None) => return Err("somebody else has held it since".to_owned()),
-                // The renewal is repeated until the lock expires.
-                Err(_) => {}
-            }
+        match renewal.take_if(|answer| answer.is_ready()).map(|answer| answer.wait()) {
+            Some(Ok(Some(renewed))) => lease = renewed,
+            Some(Ok(None)) => return Err("somebody else has held it since".to_owned()),
+            // A request without an answer is repeated while there is time.
+            Some(Err(_)) | None => {}
         }
-        thread::sleep(LOOK_EVERY.min(left));
+        Ok(left)
     }
 }
 
@@ -224,7 +208,7 @@ impl Acquisition {
             match acquired.map_err(|it| ended(&it))? {
                 Acquired::Held(holder) if Instant::now() < until => {
                     let left = until.saturating_duration_since(Instant::now());
-                    thread::sleep(holder.remaining.clamp(LOOK_EVERY, PAUSE_MAX).min(left));
+                    thread::sleep(holder.remaining.clamp(PAUSE_MIN, PAUSE_MAX).min(left));
                 }
                 Acquired::Granted(lease) if lease.remaining().is_zero() => {
                     return Err(Failure::new(format!(

@@ -30,6 +30,7 @@ mod rounds;
 mod run;
 mod sim;
 mod status;
+mod supervise;
 mod table;
 mod task;
 mod trace;
