@@ -113,7 +113,8 @@ module memory_write
     if (outside) places = '0;
   end
 
-  // The margin covers the two writes that may be between here and the FIFO of answers.
+  // A command is accepted only if the FIFO of answers has room for its write and for the two before it that may not
+  // have reached the FIFO: one whose beats are arriving, and one at the output. Two more slots stay free.
   assign write_ready_o = (!current_valid_q || (take_beat && write_data_i.last)) && hbm_command_ready_i
       && host_command_ready_i && answers_level < 9'(UnansweredDepth - 4);
   assign take_command = write_valid_i && write_ready_o;

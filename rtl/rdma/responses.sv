@@ -87,7 +87,8 @@ module responses
   // Of these, only as many are used as keep the transmit path busy: if a response is lost, all packets behind it are
   // sent in vain.
   localparam int unsigned Waiting = 6;
-  // Slots for notifications, in addition.
+  // The most congestion notification packets that wait for the consumer of `transmit_o`, in addition to the `Waiting`
+  // packets.
   localparam int unsigned Notifications = 8;
 
   typedef enum logic [1:0] {

@@ -121,7 +121,8 @@ impl Default for Options {
 /// One key may use at most one part in this many of [`Options::effort`], so that other keys are still decided
 /// after a hard one.
 const KEY_SHARE: u64 = 4;
-/// Placements that the search for the smallest window may use: per operation of the key, and at least.
+/// Limits of placements in the search for a key's smallest window: for each operation of the key, and in all. The
+/// larger of the two counts.
 const SHRINK_EFFORT: (u64, u64) = (100, 10_000_000);
 
 /// Checks every key of `history`.

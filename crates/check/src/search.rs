@@ -79,7 +79,7 @@ struct Configuration {
     /// Reported operations from this index of `reported` on are neither placed nor open: they were invoked after
     /// the earliest return of an open one.
     entered: usize,
-    /// Operations that have entered and are not placed.
+    /// The operations of `reported[..entered]` that are not placed yet, as indices of the calls.
     open: Vec<u32>,
     /// The earliest return time of the open operations. Only operations invoked by then can be next.
     earliest_return: u64,

@@ -127,7 +127,7 @@ impl<'a> Registers<'a> {
         self.command(offset::NEIGHBOUR_MAC_HIGH, (station >> 32) as u32, shift::STATUS_NEIGHBOUR_BUSY);
     }
 
-    /// Writes the attributes of the queue pair; its index is in its number.
+    /// Writes an entry of the card's table of queue pairs. The low bits of the queue pair's number are its index.
     pub(crate) fn write_queue_pair(&mut self, entry: &QueuePair) {
         self.write(offset::QUEUE_PAIR_OWN_QP, entry.number);
         self.write(offset::QUEUE_PAIR_DESTINATION_QP, entry.destination_qp);

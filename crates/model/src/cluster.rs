@@ -11,7 +11,7 @@ pub struct Cluster<S, const N: usize> {
     pub round: u8,
     /// State of each node.
     pub nodes: [S; N],
-    /// For each node, the proposers whose proposals it held at the beginning.
+    /// The row of each node: the proposers whose proposals it held before round 0, bit k for node k.
     pub rows: [u8; N],
     /// First decision of each node.
     pub decisions: [Option<u8>; N],

@@ -4,7 +4,8 @@ use weft_rounds::{Instance, Members, Receipt, Record};
 
 use crate::protocol::{Protocol, Quorums, View, all_of};
 
-/// The shipped consensus, for a cluster.
+/// The consensus that Weft's engine itself runs, [`Instance`], as opposed to the published algorithm and to variants
+/// with a deliberate bug.
 #[derive(Clone, Copy, Debug)]
 pub struct Shipped {
     /// The quorums that the instances use.

@@ -186,8 +186,8 @@ fn only_a_response_that_was_never_complete_fails_the_connection() {
     assert_eq!(responder.state(), QueuePairState::Error);
 }
 
-/// Each line: the WRITEs (W), READs (R) and atomics (A) that arrive, which of them are repeated, and the
-/// answers to the repetitions.
+/// Each line: the WRITEs (W), READs (R) and atomics (A) that arrive, in the order of their PSNs; the indices of
+/// those that arrive again; and for each answer to these duplicates, the index of the request whose PSN it has.
 #[test]
 fn a_duplicate_is_acknowledged_up_to_the_next_read_or_atomic() {
     let cases: [(&str, &[u32], &[u32]); 9] = [

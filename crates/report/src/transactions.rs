@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_something_else_is_left_and_what_lacks_something_is_refused() {
+    fn other_results_are_left_out_and_results_without_a_field_are_refused() {
         let mut transactions = Transactions::default();
         for text in ["", "[]", "{}", r#"{"result": "rdt-crash"}"#] {
             assert!(!transactions.take(text, Path::new("x")).unwrap(), "{text}");

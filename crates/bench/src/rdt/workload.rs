@@ -356,7 +356,7 @@ impl ClientWorkload {
             // Deletes the item that the client has inserted last.
             ("2p-set", _) => (self.inserted, 0, 0),
             ("account", 0) => (self.amount(100), 0, 0),
-            // On average half of a deposit.
+            // Method 1 withdraws, on average half of the average deposit.
             ("account", _) => (self.amount(50), 0, 0),
             ("courseware" | "project", 0) => (self.next_student(), 0, 0),
             ("courseware" | "project", 1) => (self.add_transient(FIRST, courses), 0, 0),

@@ -216,7 +216,7 @@ impl RoundsResult {
         text
     }
 
-    /// The line about faults in the text.
+    /// The line of [`Self::to_text`] that lists injected faults and what they caused.
     fn faults_text(&self) -> String {
         let PeriodResult { faults, dropped, unanswered, .. } = &self.measured;
         let consequences =

@@ -189,8 +189,9 @@ impl Scene {
     }
 }
 
-/// A literal requester writes to a range of memory and then reads the range or adds to a word beside it. It
-/// does so `pairs` times, with up to four pairs outstanding.
+/// Runs the model of soft RoCE's requester against the NIC. The requester sends `pairs` pairs of requests, with
+/// up to four pairs outstanding: each is a WRITE to a range of memory, followed by a READ of the range or a
+/// FETCH_ADD on a word beside it.
 ///
 /// # Errors
 /// A description of the failure; most importantly, a READ that completed without its data.

@@ -7,10 +7,12 @@ use weft_waist::{NODES_MAX, NodeId, NodeSet};
 
 use crate::parameters::Parameters;
 
-/// When to repeat messages: after an interval without progress, which doubles up to a limit.
+/// Decides when to retransmit: after an interval without progress. The interval doubles with each
+/// retransmission, up to a limit.
 ///
-/// The timer compares the clock when it fires, and is set again only for an earlier time. So progress, which is
-/// frequent, needs no timer effect. The timer stops by itself when nothing is outstanding.
+/// Progress is frequent, so it only records the time and does not move the timer. When the timer fires, the
+/// present time is compared with that of the latest progress; if the interval has not elapsed, nothing is
+/// retransmitted, and the timer is set for the rest. If nothing is outstanding, it is not set again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     first: Duration,

@@ -114,7 +114,7 @@ mod tests {
 
     /// How far a slow member is behind a fast one at the beginning of each round, if it is behind by `behind` at
     /// first and its clock loses `drift` cycles a round.
-    fn follow(mut behind: u64, drift: u64, rounds: usize) -> Vec<u64> {
+    fn slow_member_lags(mut behind: u64, drift: u64, rounds: usize) -> Vec<u64> {
         let (period, one_way) = (400, 300);
         let mut timer = RoundTimer::new(cycles(period), cycles(one_way));
         let mut fast = 1_000;
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_lead_is_made_good_without_overshooting() {
-        let behind = follow(100, 0, 12);
+        let behind = slow_member_lags(100, 0, 12);
         assert_eq!(behind[..4], [100, 100, 75, 50]);
         assert!(behind.is_sorted_by(|earlier, later| earlier >= later), "{behind:?}");
         assert!(behind[11] <= 3, "{behind:?}");
@@ -144,12 +144,12 @@ mod tests {
     #[test]
     fn a_slow_clock_stays_near() {
         // One cycle in 400 is 2,500 parts per million, fifty times the tolerance of a card's oscillator.
-        assert!(follow(0, 1, 1_000).iter().all(|behind| *behind <= 8));
+        assert!(slow_member_lags(0, 1, 1_000).iter().all(|behind| *behind <= 8));
     }
 
     #[test]
     fn who_is_far_behind_gains_an_eighth_of_a_period_each_round() {
-        let behind = follow(350, 0, 6);
+        let behind = slow_member_lags(350, 0, 6);
         assert_eq!(behind[..5], [350, 350, 300, 250, 200]);
     }
 

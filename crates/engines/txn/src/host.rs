@@ -65,7 +65,7 @@ impl Default for HalfParameters {
 /// Addresses of the host half's data in the host's memory, the same as the card's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HalfTables {
-    /// The table.
+    /// Parameters of the table: its slots, segments, overflow pages and blocks.
     pub shape: Shape,
     /// First address of the table: a multiple of 64.
     pub table_address: u64,

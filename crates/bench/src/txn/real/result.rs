@@ -12,7 +12,7 @@ use super::clients::ClientRecord;
 
 /// Results of one kind of transaction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct NetKindResult {
+pub struct KindResult {
     /// Name of the kind.
     pub kind: &'static str,
     /// Committed transactions.
@@ -51,7 +51,7 @@ pub struct NetTxnResult {
     /// Latency from the first call to the last answer.
     pub latency: Summary,
     /// Results by kind of transaction.
-    pub kinds: Vec<NetKindResult>,
+    pub kinds: Vec<KindResult>,
     /// Calls with an unknown outcome.
     pub unknown: u64,
     /// Calls that no node has begun.
@@ -85,7 +85,7 @@ impl NetTxnResult {
         told.kinds.iter().for_each(|kind| all.merge(&kind.latencies));
         let latency = all.summary();
         let measured_s = told.measured.as_secs_f64();
-        let kinds = workload.kinds().iter().zip(&told.kinds).map(|(kind, counted)| NetKindResult {
+        let kinds = workload.kinds().iter().zip(&told.kinds).map(|(kind, counted)| KindResult {
             kind,
             committed: counted.committed,
             refused: counted.refused,
@@ -125,7 +125,7 @@ impl NetTxnResult {
 
     /// The result as text.
     pub fn to_text(&self) -> String {
-        let all = NetKindResult {
+        let all = KindResult {
             kind: "all",
             committed: self.kinds.iter().map(|kind| kind.committed).sum(),
             refused: self.kinds.iter().map(|kind| kind.refused).sum(),
