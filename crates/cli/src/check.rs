@@ -12,7 +12,8 @@ use crate::task::Reported;
 /// Subject of the check.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Check {
-    /// Check consensus in rounds, and show that the check finds the bug of detPU's published algorithm
+    /// Check Weft's consensus in rounds, and show that the check finds a bug in the algorithm that the detPU paper
+    /// prints
     Rounds(Reported<rounds::RoundsCheck>),
     /// Check the replicated log (Mu): three replicas, of which two may try to lead
     Smr(Reported<smr::SmrCheck>),

@@ -34,8 +34,9 @@ pub(crate) struct InitArguments {
     /// Addresses of the nodes, node 0 first
     #[arg(long, value_name = "A,B,C", value_delimiter = ',')]
     addresses: Vec<Ipv4Addr>,
-    /// Configure the membership service as a separate process at ADDRESS, so that the cluster survives the loss of
-    /// any node; with --addresses, ADDRESS is required [default: a free loopback address]
+    /// Configure the membership service as a process of its own at ADDRESS (`weft membership`), so that the cluster
+    /// survives the loss of any one node. Without this option node 0 runs it, and the cluster does not survive the
+    /// loss of node 0. ADDRESS is required with --addresses [default: a free loopback address]
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1)]
     membership: Option<Option<Ipv4Addr>>,
     /// Accept clients of Redis on port 6379 of each node

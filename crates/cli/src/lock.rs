@@ -34,7 +34,8 @@ struct Acquisition {
     #[arg(long, value_name = "MS", default_value_t = 10_000,
           value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     ttl_ms: u64,
-    /// Time to wait for a lock that is held, in ms; each attempt has --give-up-ms besides
+    /// How long to try again while another client holds the lock, in ms; 0 tries once. --give-up-ms limits each
+    /// attempt
     #[arg(long, value_name = "MS", default_value_t = 0)]
     wait_ms: u64,
 }
@@ -55,12 +56,13 @@ enum Request {
     Renew(Held),
     /// Release a lock
     Release(Held),
-    /// Show who holds a lock
+    /// Show whether a lock is held: the holder's fencing token and the time left
     Query {
         /// The lock's name
         name: String,
     },
-    /// Hold a lock while a command runs, and kill the command if the lock is lost; WEFT_LOCK_TOKEN is the fencing token
+    /// Hold a lock while a command runs, and kill the command if the lock is lost; the command gets the fencing
+    /// token in the environment variable WEFT_LOCK_TOKEN
     Run {
         #[command(flatten)]
         acquisition: Acquisition,

@@ -76,7 +76,7 @@ enum Command {
     Kv(kv::KvArguments),
     /// Run a transaction on a running cluster
     Txn(txn::TxnArguments),
-    /// Write weft.toml for a new cluster
+    /// Write weft.toml for a new cluster with all engines but rounds
     Init(init::InitArguments),
     /// Acquire, renew and release locks of a running cluster, or hold one while a command runs
     Lock(lock::LockArguments),
@@ -86,7 +86,7 @@ enum Command {
     Object(object::ObjectArguments),
     /// Propose values to the consensus of a running cluster, and read its decisions
     Rounds(rounds::RoundsArguments),
-    /// Run a program that uses libibverbs on an RDMA device in user space: RoCE v2 over a UDP socket
+    /// Run a libibverbs program without an RDMA card, on a device in user space: RoCE v2 over a UDP socket
     Run(run::RunArguments),
     /// Show the status of the nodes of a running cluster and of its membership service
     Status(status::StatusArguments),

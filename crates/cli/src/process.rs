@@ -102,7 +102,7 @@ impl MembershipArguments {
 /// Parameters of a benchmark's clients.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ClientArguments {
-    /// What to do
+    /// File that says what the clients do
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 }

@@ -21,7 +21,8 @@ use crate::task::{Reported, Task};
 /// Operation on a data type.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Rdt {
-    /// Derive which calls conflict, which depend on others and which combine, with an example for each
+    /// Derive which calls conflict, which depend on others and which can be merged into one, with an example for
+    /// each
     Explain(Reported<ExplainArguments>),
     /// List the data types with their methods and queries
     List,
@@ -51,7 +52,8 @@ fn list() -> String {
 /// The types.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ExplainArguments {
-    /// The type: account, courseware, …; with the suffix -printed, as in the paper's table B.1
+    /// Data type, as `weft rdt list` names it; some exist with the suffix -printed, too: with the relations that
+    /// table B.1 of the SafarDB paper prints
     #[arg(value_name = "TYPE", value_parser = definition, required_unless_present = "all")]
     name: Option<String>,
     /// Explain all types

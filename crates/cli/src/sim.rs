@@ -35,7 +35,7 @@ pub(crate) enum Sim {
     Smr(Reported<smr::SmrCampaign>),
     /// Run distributed transactions
     Txn(Reported<txn::TxnCampaign>),
-    /// Join the results of a campaign's slices
+    /// Join the results of runs that --slice spread over several machines
     Merge(Reported<merge::Merge>),
 }
 

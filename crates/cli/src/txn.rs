@@ -30,8 +30,8 @@ enum Action {
 
 #[derive(Clone, Debug, Args)]
 struct CallArguments {
-    /// Name of the procedure; the key `procedures` of weft.toml names the set, and docs/transactions.md lists those
-    /// of each set
+    /// Name of the procedure. The cluster has one set of procedures, which `procedures` in weft.toml names;
+    /// docs/transactions.md lists each set
     procedure: String,
     /// Keys in the order that the procedure expects: SHARD/NUMBER (read and written), r:SHARD/NUMBER (only read) or
     /// w:SHARD/NUMBER (only written)

@@ -24,14 +24,16 @@ const SEED: u64 = 7;
 
 /// Definitions of the calls and checks.
 const DEFINITIONS: &str = "\
-Each client calls every engine at the same time: it reads and writes keys, makes transfers and deposits of the ledger \
-(accounts 0 to 4 of each shard), updates counter and account objects, appends to the logs and proposes values. The \
-command changes the data of the cluster. You may kill nodes and restart them while it runs. All nodes must be running \
-when the load ends, after --seconds or at SIGINT, because the checks read every replica.
+Each client calls all engines that the cluster has at the same time: it reads and writes keys, calls the procedures \
+`ledger` of weft.toml (transfers and deposits between accounts 0 to 4 of each shard; another set is refused), updates \
+counter and account objects, appends to the logs, acquires and releases locks, and proposes values to the consensus \
+in rounds. The command changes the data of the cluster. You may kill nodes and restart them while it runs. All nodes \
+must be running when the load ends, after --seconds or at SIGINT or SIGTERM, because the checks read every replica.
 
 Checks: keys are linearizable; the sum of all accounts is constant, and every deposit took effect exactly once and in \
 order; every replica of an object has all acknowledged calls; each log has every acknowledged append exactly once, in \
-one order; decisions have one order. The checks do not require that rounds make progress.";
+one order; decisions have one order; no two clients hold a lock at the same time. The checks do not require that the \
+consensus in rounds decides anything.";
 
 /// Parameters of the load.
 #[derive(Clone, Debug, PartialEq, Args)]

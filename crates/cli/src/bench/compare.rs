@@ -43,8 +43,9 @@ pub(crate) struct CompareGround;
 impl Offers for CompareGround {
     const NETWORKS: &'static [NetworkProfile] = NETWORKS;
     const PROFILES: &'static [CostProfile] = ENGINE_PROFILES;
-    const FAULTS: Option<&'static str> =
-        Some("All engines meet it. Times begin at the start of the nodes; clients start at 20000 µs");
+    const FAULTS: Option<&'static str> = Some(
+        "Every engine runs under the same plan. Its times count from the start of the nodes; clients start at 20000 µs",
+    );
 }
 
 /// Parameters of the comparison.

@@ -21,8 +21,8 @@ const DEFINITIONS: &str = "\
 Two software NICs exchange frames over loopback UDP sockets. The region written to lies in ordinary host memory \
 (host), in pinned host memory that the GPU reads over PCIe (mapped), or on the GPU, reached by asynchronous copies of \
 the driver (device). Every byte passes through the host's processor and memory: no NIC accesses the GPU directly. In \
-each round a GPU kernel polls a flag, which a later WRITE or the program that has polled the completion sets, and \
-then compares all data of the round.";
+each round the data are written first. Then a flag is set, either by another WRITE or by the host program after it \
+has polled the completion. A GPU kernel polls the flag and then compares all data of the round.";
 
 /// Parameters of the measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]

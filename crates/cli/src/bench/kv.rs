@@ -55,7 +55,7 @@ impl Offers for KvGround {
     const NETWORKS: &'static [NetworkProfile] = NETWORKS;
     const PROFILES: &'static [CostProfile] = ENGINE_PROFILES;
     const FAULTS: Option<&'static str> = Some(
-        "Times begin at the start of the nodes; with --world net, at the start of the workload, and the plan has one crash and restart of a node",
+        "Its times count from the start of the nodes; with --world net, from the start of the workload, and the plan may only crash one node and restart it",
     );
 }
 

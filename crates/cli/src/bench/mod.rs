@@ -58,7 +58,7 @@ pub(crate) enum Bench {
     Service(Reported<service::ServiceOptions>),
     /// Measure the replicated log (Mu, by one-sided WRITEs): appends, fail-over, permission switch
     Smr(Reported<smr::SmrOptions>),
-    /// Count the objects and round trips that a lookup reads, in the transaction store and other hash tables
+    /// Count the objects that a lookup reads, and its round trips, in the transaction store and other hash tables
     Store(Reported<store::StoreOptions>),
     /// Measure distributed transactions, with engines on SmartNICs or hosts, checked for strict serializability
     Txn(Reported<txn::TxnOptions>),

@@ -28,7 +28,7 @@ impl Offers for NodesGround {
     const NETWORKS: &'static [NetworkProfile] = NETWORKS;
     const PROFILES: &'static [CostProfile] = ENGINE_PROFILES;
     const FAULTS: Option<&'static str> =
-        Some("Times begin at the start of the nodes; clients start at 20000 µs. Only with --world sim");
+        Some("Its times count from the start of the nodes; clients start at 20000 µs. Only with --world sim");
 }
 
 /// The engine of a measurement, and the options of the engine's clients.
@@ -67,7 +67,8 @@ pub(crate) struct OnNodes<W: WorkloadOptions> {
     #[command(flatten)]
     workload: W,
     /// Duration in seconds, in sim virtual ones [default: 0.02 in sim, 2 in net]
-    #[arg(long, value_name = "S", value_parser = parse::seconds, default_value_if(QUICK, IS_GIVEN, "0.002"))]
+    #[arg(long, value_name = "S", value_parser = parse::seconds,
+          default_value_ifs([("world", "net".into(), "2"), (QUICK, IS_GIVEN, "0.002")]))]
     seconds: Option<Duration>,
     #[command(flatten)]
     ground: Ground<NodesGround>,

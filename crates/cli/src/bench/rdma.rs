@@ -39,7 +39,7 @@ pub(crate) struct RdmaGround;
 impl Offers for RdmaGround {
     const PROFILES: &'static [CostProfile] = &CostProfile::ALL;
     const FAULTS: Option<&'static str> = Some(
-        "The machines are `client` and `server`; times begin at the start of the run. Only with --world sim",
+        "The machines are `client` and `server`; times count from the start of the run. Only with --world sim",
     );
 }
 
@@ -54,8 +54,8 @@ pub(crate) struct RdmaArguments {
     /// Plot rates and queue lengths over time as one HTML page, with --incast
     #[arg(long, value_name = "FILE.html", requires = "incast")]
     plot: Option<PathBuf>,
-    /// Write a waveform of the first machine's gateware, with --nic rtl; the window is short because each cycle
-    /// takes kilobytes
+    /// Write a waveform (FST) of the first machine's gateware, with --nic rtl, from --fst-from-us to --fst-to-us;
+    /// each cycle takes kilobytes
     #[arg(long, value_name = "FILE")]
     fst: Option<PathBuf>,
     /// Start of the waveform in µs of virtual time [default: 1, when the first work request is posted]
@@ -90,7 +90,8 @@ struct RdmaOptions {
     /// Ring of N machines, 2 to 16, each of which is a client of the next one; sim only
     #[arg(long, value_name = "N")]
     nics: Option<u32>,
-    /// N clients, 2 to 32, WRITE to one server at once, without congestion control and with DCQCN; sim only
+    /// N clients, 2 to 32, WRITE to one server at the same time: one run without congestion control, one with
+    /// DCQCN; sim only
     #[arg(long, value_name = "N", conflicts_with_all = ["nics", "bidirectional", "iterations", "faults"])]
     incast: Option<u32>,
     /// Congestion control with --incast [default: a run with each]

@@ -33,15 +33,16 @@ impl Offers for RdtGround {
     const NETWORKS: &'static [NetworkProfile] = NETWORKS;
     /// Cards that run the application. Systems whose application runs on the host have the same card.
     const PROFILES: &'static [CostProfile] = &[CostProfile::FPGA_APPLICATION, CostProfile::FPGA_SAFARDB];
-    const FAULTS: Option<&'static str> =
-        Some("Times begin when all clients have started. Only for the systems weft and hamband");
+    const FAULTS: Option<&'static str> = Some(
+        "Its times count from the start of the last client. Only for weft and, without restarts and outages, hamband",
+    );
 }
 
 /// Definitions and method of the measurements.
 const DEFINITIONS: &str = "\
-The operations are divided among the nodes; each node has one closed-loop client at its own replica. Response time \
-is from request to answer. Throughput is all operations divided by the time of the slowest replica. Queries are \
-answered from the replica's own state.
+The operations are divided among the nodes; each node has one client, with --outstanding operations at a time. In \
+`weft` and `hamband` a client calls its own replica, and queries are answered from that replica's state. Response \
+time is from request to answer. Throughput is all operations divided by the time of the slowest replica.
 
 Commit rules: `majority` answers a conflict-free call when a majority has it in memory, so the crash of a minority \
 cannot lose it. `local` answers it as soon as it has taken effect at its own replica: if that replica crashes before \
@@ -54,8 +55,8 @@ majority has it, so the object is linearizable. All clients call the leader's ap
 behind the bus in `waverunner` and on the card in `weft-log`.
 
 When a node crashes under --faults, the other clients take over the operations that its client had not started; the \
-client's outstanding operations stay unanswered. A node of `weft` that restarts copies the object from the others; a process of `hamband` does not come back, and \
-the machines of `waverunner` and `weft-log` do not fail.
+client's outstanding operations stay unanswered. A node of `weft` that restarts copies the object from the others; a \
+process of `hamband` does not come back, and the machines of `waverunner` and `weft-log` do not fail.
 
 Several types, numbers of nodes, commit rules or systems give a table; each system is compared with the first. A \
 reference model repeats all calls for each replica and checks convergence, the invariant after every step, \
@@ -134,16 +135,17 @@ pub(crate) struct RdtOptions {
     /// Number of operations of all clients together
     #[arg(long, value_name = "N", default_value_t = OPERATIONS, default_value_if(QUICK, IS_GIVEN, "2000"), value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     ops: u64,
-    /// Systems, separated by commas: weft (engine and client on the card), hamband (both on the host, beside an RDMA
-    /// card), waverunner (one log in the card, the client on the host), weft-log (one log, both on the card)
+    /// Systems, separated by commas: weft (engine and client on the card), hamband (engine and client on the host,
+    /// beside an RDMA card), waverunner (one log on the card, the client on the host), weft-log (one log and the
+    /// client on the card)
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "weft")]
     system: Vec<System>,
     /// Former name of --profile
     #[arg(long, value_name = "NAME", hide = true, conflicts_with = "profile")]
     card: Option<Card>,
-    /// How calls reach the other replicas: write (RDMA WRITE; each access reads memory), buffered (RDMA WRITE into
-    /// memory that is polled into a copy on chip) or rpc (the arriving frame calls the engine) [default: rpc; for
-    /// hamband, buffered]
+    /// How calls reach the other replicas: write (RDMA WRITE into memory, from which the engine reads at each
+    /// access), buffered (the same, but the engine polls that memory and keeps a copy on chip) or rpc (the arriving
+    /// frame calls the engine) [default: rpc; for hamband, buffered]
     #[arg(long, value_name = "NAME")]
     configuration: Option<Configuration>,
     /// When a call without conflicts is answered: majority (a majority has it in memory), local (it has taken

@@ -33,9 +33,9 @@ impl Offers for HybridGround {
 /// Definitions and method of the measurements.
 const DEFINITIONS: &str = "\
 Each combination of the lists is one run. Keys below --card-keys are stored on the card, the others in the host's \
-memory. A query of a key in host memory waits for a read across PCIe, a call for a read and a write of each account \
-or record that it names; the same holds at every replica that applies the call. --on-card sets the share of accesses \
-to keys on the card; within each part, keys follow Zipf's law.
+memory. For keys in host memory, a query waits for one read across PCIe; a method call waits for a read and a write \
+of each account or record that it names, at every replica that applies it. --on-card sets the share of accesses to \
+keys on the card; within each part, keys follow Zipf's law.
 
 --summarize combines that many updates before they are sent. A replica sends them at its next heartbeat at the \
 latest, and before anything that depends on them. Conflicting calls are never combined. All runs are checked as in \

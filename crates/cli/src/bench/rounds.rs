@@ -28,7 +28,7 @@ impl Offers for RoundsGround {
         &[NetworkProfile::DETPU, NetworkProfile::SWITCH, NetworkProfile::ZERO];
     const PROFILES: &'static [CostProfile] = &[CostProfile::FPGA, CostProfile::CORES, CostProfile::HOST_CARD];
     const FAULTS: Option<&'static str> = Some(
-        "Requires --period-ns. Times begin at the start of the nodes; the measurement starts 50 rounds after 50 µs",
+        "Requires --period-ns. Its times count from the start of the nodes; the measurement starts 50 µs and 50 rounds later",
     );
 }
 
@@ -71,7 +71,8 @@ struct RoundsOptions {
     /// Number of values in each proposal
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse::positive)]
     values_per_proposal: usize,
-    /// Round period in ns, a multiple of 4 [default: the lowest stable one; 2000 in gates]
+    /// Round period in ns, a multiple of 4 [default: the lowest stable one, which is searched for; 2000 with --nic
+    /// rtl or --quick]
     #[arg(long, value_name = "NS", value_parser = parse::cycles, default_value_if(QUICK, IS_GIVEN, "2000"))]
     period_ns: Option<u64>,
     /// Number of rounds

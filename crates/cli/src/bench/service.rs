@@ -18,8 +18,8 @@ const SEED: u64 = 7;
 /// Help text: what is measured.
 const DEFINITIONS: &str = "\
 Rows are written over UDP sockets from one software NIC to another, in turn with and without the service in the \
-receive path. The throughput without the service is the limit. The content of the receiver's memory is compared with \
-the features of every row.";
+receive path. The throughput without the service is the limit. The receiver's memory is compared with the features of \
+every row, which the benchmark computes separately.";
 
 /// Parameters of the measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]

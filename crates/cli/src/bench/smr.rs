@@ -25,7 +25,7 @@ impl Offers for SmrGround {
     const PROFILES: &'static [CostProfile] =
         &[CostProfile::FPGA_APPLICATION, CostProfile::FPGA, CostProfile::CORES, CostProfile::HOST_CARD];
     const FAULTS: Option<&'static str> =
-        Some("Times begin at the start of the nodes; appends are measured from 100 to 2100 µs");
+        Some("Its times count from the start of the nodes; appends are measured from 100 to 2100 µs");
     const SEED: Option<u64> = Some(1);
 }
 

@@ -18,15 +18,16 @@ const SEED: u64 = 1;
 
 /// Definitions of the figures.
 const DEFINITIONS: &str = "\
-The objects are in the host's memory. A lookup on the NIC reads them by DMA and has none of them cached. Columns: \
-objects read counts slots that were read, used or free; round trips counts reads that depend on an earlier read. \
-Parameters of the tables: D_m, the displacement limit, an object is fewer than D_m slots away from its home slot; H, \
-slots of a neighbourhood (hopscotch hashing); B, objects of a bucket (chaining).
+The objects are in the host's memory; a lookup on the NIC reads them by DMA and caches none. Columns: `objects read` \
+is the number of slots that a lookup reads, free ones included; `roundtrips` is the number of reads that wait for one \
+another. Parameters: D_m, the displacement limit: an object lies fewer than D_m slots after its home slot; H, the \
+slots of a neighbourhood (hopscotch hashing); B, the objects of a bucket (chaining).
 
-The NIC holds an index of the table. `highest` has the largest displacement in each segment, as the host reports it \
-(Xenic's d_i); `highest + 1` reads one object more, as Xenic does (k = 1); `runs` has the position of the objects of \
-each home slot. `While replacing` alternates a deletion, an insertion and a lookup, and the host's reports reach the \
-NIC late. Published figures: Xenic, table 2.";
+The NIC holds an index of the table; the rows compare three kinds. `highest`: the largest displacement in each \
+segment, as the host reports it (Xenic's d_i). `highest + 1`: the same, but a lookup reads one object more, as Xenic \
+does (k = 1). `runs`: the positions of the objects of each home slot. In the rows `While replacing`, a deletion, an \
+insertion and a lookup alternate, and the NIC learns of changes late (--lag). Published figures: table 2 of the Xenic \
+paper.";
 
 /// Parameters of the measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]

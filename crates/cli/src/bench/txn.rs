@@ -23,20 +23,21 @@ with one outstanding transaction each; the loads run one after the other. Throug
 second and server; for tpcc, new orders. Latency is from a client's first call to the last answer, including all \
 retries.
 
-The measurement window of a load begins when a fifth of its transactions have ended and each client has completed one \
-(or, if some clients starve, when as many transactions have ended as the load has in all). A transaction counts in the window in which it \
-starts, and the measurement waits for its end, so that each kind counts as often as clients call it; clients \
-continue for at most another window. Bytes, frames, messages and DMA copies are those of all servers within the \
-window, per committed transaction.
+Each load has an equal share of --ops. It warms up until a fifth of the share has ended and each client has completed \
+a transaction (if some clients starve, until the whole share has ended). The measurement window then lasts until the \
+other four fifths have begun. A transaction counts if it begins in the window, however late it ends, so that long \
+transactions are not under-represented; clients continue meanwhile, for at most the length of the window once more. \
+Bytes, frames, messages and DMA copies are those of all servers within the window, per committed transaction.
 
-Systems: `weft` runs the engine on the 24 cores of a SmartNIC, whose index knows all objects when the measurement \
-begins. The others run in a host process beside an RDMA card whose rate is never the limit: `fasst` with messages \
-only; `drtm-h` with READs at cached addresses, locks by messages and logs by WRITE; `drtm-h-nc` without cached \
-addresses; `drtm-r` with atomics and WRITEs for locks and commits too. They commit as their papers describe and do \
-not survive failures. Under --faults all of them retransmit; no server crashes, because the membership stays as it is.
+Systems: `weft` runs the engine on the 24 cores of a SmartNIC (--nic-cores uses fewer), whose index of the host's \
+objects is complete when the measurement begins. The others run in a host process beside an RDMA card whose rate is \
+never the limit: `fasst` with messages only; `drtm-h` with READs at cached addresses, locks by messages and logs by \
+WRITE; `drtm-h-nc` without cached addresses; `drtm-r` with atomics and WRITEs for locks and commits too. They commit \
+as their papers describe and do not survive failures. Under --faults all of them retransmit; no server crashes, \
+because the membership stays as it is.
 
-All times are virtual; docs/costs.md lists the cost constants with their sources. Every run is checked for strict \
-serializability, and the final tables against the workload's invariants.";
+All times are virtual; docs/costs.md lists the cost constants with their sources. Unless --unchecked is given, every \
+run is checked for strict serializability, and the final tables against the workload's invariants.";
 
 /// Parameters of the measurement.
 #[derive(Clone, Debug, PartialEq, Args)]
@@ -45,8 +46,8 @@ pub(crate) struct TxnOptions {
     /// Workload: smallbank, retwis, tpcc-new-order or tpcc
     #[arg(long, value_name = "NAME")]
     workload: WorkloadName,
-    /// Accounts, keys or warehouses per server [default: 240000, 100000 or 4; Xenic's evaluation has 2400000, 1000000
-    /// or 72]
+    /// Size per server: accounts of smallbank [default: 240000], keys of retwis [default: 100000] or warehouses of
+    /// tpcc and tpcc-new-order [default: 4]; Xenic's evaluation has 2400000, 1000000 and 72
     #[arg(long, value_name = "N")]
     size: Option<u64>,
     /// TPC-C items, and stock rows per warehouse [default: 10000; the specification has 100000]
@@ -73,13 +74,13 @@ pub(crate) struct TxnOptions {
     /// SmartNIC cores that run the engine of weft [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     nic_cores: Option<u32>,
-    /// Disable parts of the design (ablation), separated by commas: multi-hop (transactions of one shard, or of the
-    /// own and one other, run at the other's primary), card-execution (procedures run on the NIC), host-execution
-    /// (hosts execute what concerns only their own shards), combined-requests (one request reads and locks a key;
-    /// disables multi-hop too), log-differences (replicas get the difference of a value), own-keys-order (own locks
-    /// are tested first, own reads come last), aggregation (messages share frames), dma-vectors (copies are
-    /// submitted in vectors), asynchronous-dma (a core continues while a copy is in progress; disables dma-vectors
-    /// too)
+    /// Disable parts of the design (ablation), separated by commas: multi-hop (a transaction on one other shard,
+    /// alone or with the caller's own, runs at that shard's primary), card-execution (procedures run on the NIC),
+    /// host-execution (hosts run what concerns only their own shards), combined-requests (one request reads and
+    /// locks a key; without it, no multi-hop either), log-differences (replicas get the difference of a value),
+    /// own-keys-order (a coordinator first tests whether its own keys are locked, and last reads those that it only
+    /// reads), aggregation (messages share frames), dma-vectors (copies are submitted in vectors), asynchronous-dma
+    /// (a core continues while a copy is in progress; without it, no dma-vectors either)
     #[arg(long, value_name = "NAME,NAME,...", value_delimiter = ',')]
     without: Vec<Without>,
 }

@@ -25,12 +25,13 @@ const SEED: u64 = 7;
 /// Definitions and method of the measurements.
 const DEFINITIONS: &str = "\
 Each node is a process of its own with one shard, and so is the membership service. All clients share one port and \
-one thread, with one outstanding transaction each. Throughput counts transactions that committed or that their \
-procedure refused, after the first half second. Latency is from a client's first call to its last answer. Nodes keep \
-all data in memory, and a transaction is committed when all live replicas have logged its writes.
+one thread, with one outstanding transaction each. Throughput counts the transactions, after the first half second, \
+that committed or ended by a decision of their procedure (for example, too little money). Latency is from a client's \
+first call to its last answer. Nodes keep all data in memory, and a transaction is committed when all live replicas \
+have logged its writes.
 
-All reads and writes are recorded during the measurement. At the end the history of all clients is checked for \
-strict serializability, the final state of every replica against that history, and the workload's invariants.";
+All reads and writes are recorded during the measurement. At the end the history of all clients is checked for strict \
+serializability, the final state of every replica against that history, and the workload's invariants.";
 
 /// Parameters of the measurement.
 #[derive(Clone, Debug, PartialEq, Args)]

@@ -33,8 +33,9 @@ pub(super) struct FaultyServersGround;
 impl Offers for FaultyServersGround {
     const NETWORKS: &'static [NetworkProfile] = ServersGround::NETWORKS;
     const PROFILES: &'static [CostProfile] = ServersGround::PROFILES;
-    const FAULTS: Option<&'static str> =
-        Some("Times begin at the start of the servers. Faults of links and pauses only: no server may crash");
+    const FAULTS: Option<&'static str> = Some(
+        "Its times count from the start of the servers. Faults of links and pauses only: no server may crash",
+    );
 }
 
 /// The cluster, and how it is looked at.

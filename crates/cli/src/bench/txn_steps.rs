@@ -25,7 +25,7 @@ Retwis over all loads; latency is the median of Smallbank at the lowest load, wh
 difference.
 
 `weft bench txn --without` measures any other combination. All times are virtual; docs/costs.md lists the cost \
-constants with their sources. Every run is checked for strict serializability.";
+constants with their sources. Unless --unchecked is given, every run is checked for strict serializability.";
 
 /// Parameters of the measurement.
 #[derive(Clone, Debug, PartialEq, Args)]
@@ -34,7 +34,7 @@ pub(crate) struct StepsOptions {
     /// Retwis keys and Smallbank accounts per server
     #[arg(long, value_name = "N", default_value_t = SIZE, default_value_if(QUICK, IS_GIVEN, "2000"))]
     size: u64,
-    /// Number of transactions of all clients together, for each of the eleven designs
+    /// Number of transactions of all clients together, in each measurement: the baseline and every step
     #[arg(long = "ops", alias = "transactions", value_name = "N", default_value_t = TRANSACTIONS, default_value_if(QUICK, IS_GIVEN, "100"), value_parser = clap::value_parser!(u64).range(100..=1_000_000_000))]
     transactions: u64,
     /// Loads: outstanding transactions per server, ascending; latency is measured at the first

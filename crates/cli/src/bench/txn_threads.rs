@@ -17,14 +17,14 @@ const OUTSTANDING: &str = "64,256";
 
 /// Definitions and method of the measurements.
 const DEFINITIONS: &str = "\
-Reproduces table 3 of the Xenic paper. The peak is the highest throughput of all loads with 32 threads on each host \
-and, for `weft`, all cores of each NIC. The command then removes threads while 95 % of the peak remains: for `weft`, \
-host threads with all cores, and cores with all host threads, each alone as in the paper (both reductions together \
-may fall below 95 %). The search assumes that throughput does not fall with more threads, so it does not try every \
-number. Normalised: one NIC core counts as 0.31 host threads, the ratio of their Coremark scores.
+Reproduces table 3 of the Xenic paper for `weft`, `drtm-h` and `fasst`. The peak is the highest throughput of all \
+loads with 32 threads on each host and, for `weft`, all cores of each NIC. The command then finds the fewest host \
+threads that keep 95 % of the peak and, for `weft`, also the fewest NIC cores; each is reduced alone, as in the paper \
+(both together may fall below 95 %). The search assumes that throughput does not fall with more threads, so it does \
+not try every number. Normalised: one NIC core counts as 0.31 host threads, the ratio of their Coremark scores.
 
-All times are virtual; docs/costs.md lists the cost constants with their sources. Every run is checked for strict \
-serializability.";
+All times are virtual; docs/costs.md lists the cost constants with their sources. Unless --unchecked is given, every \
+run is checked for strict serializability.";
 
 /// Parameters of the measurement.
 #[derive(Clone, Debug, PartialEq, Args)]

@@ -17,7 +17,8 @@ pub(crate) struct RoundsCheck {
     /// Cluster sizes to check exhaustively, separated by commas: 3, 4, 5
     #[arg(long, value_name = "LIST", default_value = "3,4,5", default_value_if(QUICK, IS_GIVEN, "3"), value_delimiter = ',', value_parser = exhaustive)]
     nodes: Vec<usize>,
-    /// Number of random schedules for each of 6 and 7 nodes and each pattern of lost messages; 0 for none
+    /// Number of random schedules in clusters of 6 and of 7 nodes, for each way to lose messages (column `losses`);
+    /// 0 for none
     #[arg(long, value_name = "N", default_value_t = 1_000_000, default_value_if(QUICK, IS_GIVEN, "1000"))]
     random: u64,
     /// Seed of the random schedules

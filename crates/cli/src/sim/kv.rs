@@ -27,10 +27,11 @@ pub(crate) struct KvCampaign {
     nodes: usize,
     #[command(flatten)]
     seeds: SeedOptions,
-    /// Kinds of faults, separated by commas: loss, duplication, reordering, corruption, partition, one_way_cut,
-    /// crash, pause, slow_link, outage (of the membership service), partial_partition, or all for these; of disks,
-    /// which the nodes then have: power, torn, lost, misdirect, rot, io_error, full, slow_disk, or disk for these;
-    /// or none; or the path of a fault plan in TOML. docs/fault-plans.md describes each
+    /// Kinds of faults, separated by commas. Network and nodes: loss, duplication, reordering, corruption,
+    /// partition, one_way_cut, crash, pause, slow_link, outage (of the membership service), partial_partition;
+    /// `all` means these. Disks: power, torn, lost, misdirect, rot, io_error, full, slow_disk; `disk` means these,
+    /// and any of them gives the nodes disks. Or none, or the path of a fault plan in TOML. docs/fault-plans.md
+    /// describes each
     #[arg(long, value_name = "KINDS|PLAN.toml", default_value = "all")]
     faults: Faults,
     #[command(flatten)]

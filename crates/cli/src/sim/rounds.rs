@@ -15,12 +15,12 @@ use crate::task::Task;
 
 /// Checks of a run.
 const DEFINITIONS: &str = "\
-In each run some nodes fail, at most as many as the cluster tolerates: they crash, or their messages are lost, late \
-or corrupted; the membership service may crash and come back, too. All logs must agree and hold each proposal at \
-most once, and nothing that was not proposed. Nodes that have not failed must not stop, and must decide everything \
-they propose. Every fourth seed has more failures than the cluster tolerates: nodes may then stop, but must report \
-it, and must still agree. With --service register, clients read, write, delete and compare-and-set one register, and \
-their history must be linearizable.";
+In each run some nodes fail: they crash, or their messages are lost, late or corrupted; the membership service may \
+crash and come back, too. In three runs of four at most as many nodes fail as the cluster tolerates: nodes that have \
+not failed must not stop, and must decide everything that they propose. In every fourth run more fail: nodes may then \
+stop, but must report that. In all runs the logs must agree, hold each proposal at most once, and hold nothing that \
+was not proposed. With --service register, clients read, write, delete and compare-and-set one register, and their \
+history must be linearizable.";
 
 /// Parameters of a campaign.
 #[derive(Clone, Debug, PartialEq, Args)]
@@ -40,7 +40,8 @@ pub(crate) struct RoundsCampaign {
     /// Consensus engine: soft (in software) or rtl (the gateware, simulated cycle by cycle)
     #[arg(long, value_name = "soft|rtl", default_value = "soft", value_parser = parse::nic)]
     nic: NicModel,
-    /// Service: streams of proposals and decisions, or a register with clients of its own
+    /// What runs on top of the consensus: streams (each node proposes and reads decisions) or register (one
+    /// linearizable register with clients)
     #[arg(long, value_name = "streams|register", default_value_t)]
     service: Service,
     /// Encrypt all frames between nodes and clients with PSP (the PSP Security Protocol) and rotate the keys; an

@@ -15,12 +15,12 @@ use crate::task::Task;
 
 /// Checks of a run.
 const DEFINITIONS: &str = "\
-Clients append at the current leader while nodes crash and come back without their memory (never a majority at \
-once), links lose, duplicate, delay and corrupt frames or are cut, nodes pause, and the membership service has \
-outages. All nodes must report the same entries in the same order. Each append must take effect once, an answered \
-append must stay, and an append that was requested after another was answered must follow it in the log. After the \
-last fault every node must take part again, and clients must get answers. Followers learn of entries by \
-write-through or, with odd seeds, by polling.";
+Clients append at the current leader while nodes crash and come back without their memory (never a majority at once), \
+links lose, duplicate, delay and corrupt frames or are cut, nodes pause, and the membership service has outages. All \
+nodes must report the same entries in the same order. Each append must take effect once, an answered append must \
+stay, and an append that was requested after another was answered must follow it in the log. After the last fault \
+every node must take part again, and clients must get answers. A follower notices a new entry because its NIC passes \
+each incoming WRITE on to the engine or, with odd seeds, because the engine polls its memory.";
 
 /// Parameters of a campaign.
 #[derive(Clone, Debug, PartialEq, Args)]
