@@ -87,7 +87,7 @@ pub(super) const MTU_BYTES: Key = number(
     "mtu_bytes",
     (576, 65_535),
     Default::Number(DEFAULT_MTU_BYTES as u64),
-    "the longest IP packet between nodes and clients; `weft init` writes 65535 for loopback addresses",
+    "the longest IP packet between nodes and clients; `weft init` writes 65535 on loopback",
 );
 
 pub(super) const METRICS_PORT: Key = number(
@@ -162,7 +162,7 @@ pub(super) const CAPACITY_KEYS: Key = number(
     "capacity_keys",
     (1, u32::MAX as u64),
     Default::Number(KvConfig::DEFAULT.capacity_keys as u64),
-    "how many keys the table is built for; a put is refused if the bucket of its key is full",
+    "how many keys the table is for; a put is refused if the bucket of its key is full",
 );
 
 pub(super) const DATA_DIR: Key = Key {
@@ -176,13 +176,13 @@ pub(super) const PROCEDURES: Key = Key {
     name: "procedures",
     form: Form::Text { most: Text::BYTES_MAX },
     default: Default::Required,
-    meaning: "the set of procedures: `ledger`, `smallbank`, `retwis`, or one that your own program registers",
+    meaning: "the set of procedures: `ledger`, `smallbank`, `retwis`, or one that your program registers",
 };
 pub(super) const SIZE: Key = number(
     "size",
     (1, i64::MAX as u64),
     Default::Required,
-    "how many objects each shard holds; the procedures define what an object is, for example an account",
+    "how many objects each shard holds; what an object is depends on the procedures",
 );
 pub(super) const REPLICAS: Key = number(
     "replicas",
