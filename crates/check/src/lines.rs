@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::history::{History, RecordError};
 use crate::operation::{Action, Operation, Outcome, Reply, ValueId, Version};
-use crate::{MAX_KEY_BYTES, Start};
+use crate::{Options, Report, Start, check};
 
 const KIND: &str = "key-value";
 const FORMAT: u32 = 1;
@@ -24,6 +24,13 @@ pub struct Run {
     pub seed: Option<u64>,
     /// All operations.
     pub history: History,
+}
+
+impl Run {
+    /// Checks the history, from the state in which the run began.
+    pub fn check(&self) -> Report {
+        check(&self.history, &Options { start: self.start, ..Options::default() })
+    }
 }
 
 /// Reason for which a text is not a file of histories.
@@ -170,7 +177,7 @@ fn to_hex(bytes: &[u8]) -> String {
 
 fn from_hex(text: &str) -> Option<Vec<u8>> {
     let is_hex = text.bytes().all(|digit| digit.is_ascii_hexdigit());
-    if !is_hex || !text.len().is_multiple_of(2) || text.len() > 4 * MAX_KEY_BYTES {
+    if !is_hex || !text.len().is_multiple_of(2) {
         return None;
     }
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok()).collect()
@@ -246,6 +253,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::MAX_KEY_BYTES;
 
     fn action() -> impl Strategy<Value = Action> {
         let number = any::<u64>();
@@ -350,6 +358,10 @@ mod tests {
             (
                 line(r#","action":"get","outcome":"unknown""#).replace("6b", "6"),
                 "line 2: the key `6` is not in hexadecimal",
+            ),
+            (
+                line(r#","action":"get","outcome":"unknown""#).replace("6b", &"6b".repeat(200)),
+                "line 2: a key of 200 bytes: a history stores at most 64",
             ),
         ] {
             assert_eq!(read_runs(&text).unwrap_err().to_string(), says);

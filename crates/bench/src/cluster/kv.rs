@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weft_check::{Action, History, Operation, Options, Outcome, Reply, Start, Verdict, check, lines};
+use weft_check::{Action, History, Operation, Outcome, Reply, Start, Verdict, lines};
 use weft_client::{Client, CompareAndSet, Error, KeyValue};
 use weft_workload::Random;
 use xxhash_rust::xxh3::xxh3_64;
@@ -45,7 +45,7 @@ pub(super) fn drive(run: &Run<'_>, clients: &[Client]) -> EngineResult {
 
 /// Findings of the checker.
 fn findings(run: &lines::Run) -> Vec<String> {
-    let report = check(&run.history, &Options { start: run.start, ..Options::default() });
+    let report = run.check();
     let mut findings: Vec<_> =
         report.violations.iter().map(|violation| violation.explanation.clone()).collect();
     if report.lost_acknowledged_writes > 0 {

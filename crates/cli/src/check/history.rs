@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use weft_check::{Options, Report, Verdict, Violation, lines};
+use weft_check::{Report, Verdict, lines};
 use weft_harness::table::{Column, Table, grouped};
 
 use crate::envelope::Basis;
@@ -24,32 +24,16 @@ pub(crate) struct HistoryCheck {
 pub(crate) struct Checked {
     /// Seed of the run, if it is one of a campaign's.
     seed: Option<u64>,
-    operations: u64,
-    keys: u64,
-    keys_in_violation: u64,
-    lost_acknowledged_writes: u64,
+    /// The verdict, under the key that all results have.
     checked: &'static str,
-    /// Violations of the first keys.
-    violations: Vec<Violation>,
-    #[serde(skip)]
-    verdict: Verdict,
+    #[serde(flatten)]
+    report: Report,
 }
 
 impl Checked {
     fn new(run: &lines::Run) -> Self {
-        let report = weft_check::check(&run.history, &Options { start: run.start, ..Options::default() });
-        let checked = report.checked();
-        let Report { verdict, operations, keys, keys_in_violation, lost_acknowledged_writes, .. } = report;
-        Self {
-            seed: run.seed,
-            operations,
-            keys,
-            keys_in_violation,
-            lost_acknowledged_writes,
-            checked,
-            violations: report.violations,
-            verdict,
-        }
+        let report = run.check();
+        Self { seed: run.seed, checked: report.checked(), report }
     }
 }
 
@@ -76,21 +60,21 @@ impl Task for HistoryCheck {
             Column::numbers("lost writes", ""),
             Column::words("checked"),
         ]);
-        for run in found {
+        for Checked { seed, checked, report } in found {
             table.row([
-                run.seed.map_or_else(|| "-".to_owned(), grouped),
-                grouped(run.operations),
-                grouped(run.keys),
-                grouped(run.keys_in_violation),
-                grouped(run.lost_acknowledged_writes),
-                run.checked.to_owned(),
+                seed.map_or_else(|| "-".to_owned(), grouped),
+                grouped(report.operations),
+                grouped(report.keys),
+                grouped(report.keys_in_violation),
+                grouped(report.lost_acknowledged_writes),
+                (*checked).to_owned(),
             ]);
         }
-        let violations = found.iter().flat_map(|run| &run.violations);
+        let violations = found.iter().flat_map(|run| &run.report.violations);
         violations.fold(format!("{table}\n"), |text, violation| text + &format!("\n{violation}\n"))
     }
 
     fn holds(&self, found: &Vec<Checked>) -> bool {
-        found.iter().all(|run| run.verdict == Verdict::Linearizable)
+        found.iter().all(|run| run.report.verdict == Verdict::Linearizable)
     }
 }
