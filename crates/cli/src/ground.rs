@@ -123,39 +123,42 @@ fn choose<T: Copy>(kind: &str, name: &str, of: fn(&T) -> &'static str, all: &[T]
     })
 }
 
-/// Formats alternatives, each with its summary, for a help text: `fpga (...), cores (...) [default: fpga]`.
-fn alternatives(names: &[String]) -> String {
-    match names {
+/// Formats alternatives for a help text, the default first: `fpga (...), cores (...) or host-card (...) [default:
+/// fpga]`.
+fn alternatives(default: &str, summaries: &[String]) -> String {
+    match summaries {
         [all @ .., last] if !all.is_empty() => {
-            let first = names[0].split(' ').next().unwrap_or_default();
-            format!("{} or {last} [default: {first}]", all.join(", "))
+            format!("{} or {last} [default: {default}]", all.join(", "))
         }
-        _ => names.join(""),
+        _ => summaries.join(""),
     }
 }
 
 impl<O: Offers> Args for Ground<O> {
     fn augment_args(mut command: Command) -> Command {
         if !O::NETWORKS.is_empty() {
-            let names: Vec<_> = O::NETWORKS.iter().map(NetworkProfile::summary).collect();
+            let summaries: Vec<_> = O::NETWORKS.iter().map(NetworkProfile::summary).collect();
             command = command.arg(
                 Arg::new("network")
                     .long("network")
                     .value_name("NAME")
-                    .help(format!("Simulated network: {}", alternatives(&names)))
+                    .help(format!("Simulated network: {}", alternatives(O::NETWORKS[0].name, &summaries)))
                     .value_parser(ValueParser::from(|name: &str| {
                         choose("network", name, |network| network.name, O::NETWORKS)
                     })),
             );
         }
         if !O::PROFILES.is_empty() {
-            let names: Vec<_> =
+            let summaries: Vec<_> =
                 O::PROFILES.iter().map(|profile| format!("{} ({})", profile.name, profile.summary)).collect();
             command = command.arg(
                 Arg::new("profile")
                     .long("profile")
                     .value_name("NAME")
-                    .help(format!("Timing model of the NICs (docs/costs.md): {}", alternatives(&names)))
+                    .help(format!(
+                        "Timing model of the NICs (docs/costs.md): {}",
+                        alternatives(O::PROFILES[0].name, &summaries)
+                    ))
                     .value_parser(ValueParser::from(|name: &str| {
                         choose("cost profile", name, |profile| profile.name, O::PROFILES)
                     })),
