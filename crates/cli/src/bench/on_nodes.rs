@@ -68,7 +68,7 @@ pub(crate) struct OnNodes<W: WorkloadOptions> {
     workload: W,
     /// Duration in seconds, in sim virtual ones [default: 0.02 in sim, 2 in net]
     #[arg(long, value_name = "S", value_parser = parse::seconds,
-          default_value_ifs([("world", "net".into(), "2"), (QUICK, IS_GIVEN, "0.002")]))]
+          default_value_ifs([("world", "net".into(), None), (QUICK, IS_GIVEN, Some("0.002"))]))]
     seconds: Option<Duration>,
     #[command(flatten)]
     ground: Ground<NodesGround>,
@@ -139,5 +139,31 @@ impl<W: WorkloadOptions> OnNodes<W> {
             .option("--clients", self.clients);
         let line = self.workload.add_to(line).given("--seconds", self.seconds.map(parse::seconds_text));
         self.ground.add_to(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::bench::lock::LockOptions;
+    use crate::task::Reported;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        bench: Reported<OnNodes<LockOptions>>,
+    }
+
+    #[test]
+    fn quick_shortens_virtual_time_only() {
+        let seconds =
+            |line: &str| Command::parse_from(line.split(' ')).bench.task.seconds.map(parse::seconds_text);
+        assert_eq!(seconds("lock --quick").as_deref(), Some("0.002"));
+        // Two milliseconds of real time would measure nothing.
+        assert_eq!(seconds("lock --quick --world net"), None);
+        assert_eq!(seconds("lock --quick --world net --seconds 3").as_deref(), Some("3"));
+        assert_eq!(seconds("lock --world net"), None);
     }
 }
