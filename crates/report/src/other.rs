@@ -414,9 +414,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_line_has_all_points_of_its_system() {
-        let engines = ["queue", "kv", "smr", "rdt", "txn", "lock"];
+    /// The page of a comparison of engines over two numbers of clients.
+    fn compared(engines: &[&str]) -> String {
         let points: Vec<_> = engines
             .iter()
             .enumerate()
@@ -431,16 +430,29 @@ mod tests {
                 })
             })
             .collect();
-        let text = format!(
+        drawn(&format!(
             r#"{{"format": "weft-bench-toy-1", "kind": "bench toy", "checked": "holds", "points": [{}]}}"#,
             points.join(",")
-        );
-        let html = drawn(&text);
+        ))
+    }
+
+    #[test]
+    fn a_line_has_all_points_of_its_system() {
+        let engines = ["queue", "kv", "smr", "rdt", "txn", "lock"];
+        let html = compared(&engines);
         // Throughput and latency over clients, and latency over throughput: a line for each engine.
         assert_eq!(html.matches("class=\"series").count(), 3 * engines.len(), "{html}");
         for engine in engines {
             assert_eq!(html.matches(&format!(">{engine}</text>")).count(), 3, "{engine}: {html}");
         }
+        assert!(!html.contains("more lines"), "{html}");
+    }
+
+    #[test]
+    fn lines_that_are_not_drawn_are_counted() {
+        let html = compared(&["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"]);
+        assert_eq!(html.matches("class=\"series").count(), 3 * LINES_MAX, "{html}");
+        assert_eq!(html.matches("2 more lines are in the table only.").count(), 3, "{html}");
     }
 
     #[test]

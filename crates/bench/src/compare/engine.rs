@@ -203,9 +203,29 @@ impl CompareBench {
 
 #[cfg(test)]
 mod tests {
-    use weft_harness::NodeCampaign;
+    use weft_harness::{Contest, Load, NodeCampaign};
+    use weft_sim::{FaultPlan, NetworkProfile};
+    use weft_time::Duration;
 
     use super::*;
+
+    #[test]
+    fn a_measurement_in_which_no_call_is_answered_is_a_violation() {
+        let contest = Contest {
+            nodes: 3,
+            network: NetworkProfile::SWITCH,
+            // Behind this card no leader is elected in time.
+            profile: CostProfile::HOST_CARD,
+            plan: FaultPlan::default(),
+            length: Duration::from_us(500),
+            warm_up: Duration::ZERO,
+            seed: 7,
+        };
+        let load = Load { clients: 1, updates: 100 };
+        let standing = contest.run(&LogContender { value_bytes: 8 }, load).unwrap();
+        assert_eq!((standing.checked, standing.throughput_ops_per_s), ("violation", 0.0));
+        assert!(standing.violations.iter().any(|it| it.contains("no call was answered")), "{standing:?}");
+    }
 
     #[test]
     fn clients_that_ship_are_told_the_truth_whatever_fails() {
