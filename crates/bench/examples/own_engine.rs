@@ -422,9 +422,14 @@ struct Machine {
 
 fn main() -> std::io::Result<()> {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
-    let seed = match &arguments[..] {
-        [option, seed] if option == "--seed" => Some(seed.parse().expect("a seed is a whole number")),
-        _ => None,
+    let (seed, file) = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => (None, None),
+        ["--seed", seed] if seed.parse::<u64>().is_ok() => (seed.parse().ok(), None),
+        [file] if !file.starts_with('-') => (None, Some(file)),
+        _ => {
+            eprintln!("usage: own_engine [FILE.json | --seed N]");
+            std::process::exit(2);
+        }
     };
     let found = campaign(seed.map_or(1..=20, |seed| seed..=seed));
     for violation in &found.findings.violations {
@@ -453,7 +458,7 @@ fn main() -> std::io::Result<()> {
         points,
     };
     // Write the result file for `weft report`, if the command line names one.
-    arguments.first().map_or(Ok(()), |file| std::fs::write(file, to_json(&results)))
+    file.map_or(Ok(()), |file| std::fs::write(file, to_json(&results)))
 }
 
 #[cfg(test)]
