@@ -6,13 +6,19 @@ use std::net::SocketAddrV4;
 
 use weft_client::{Client, Cluster};
 use weft_cluster::{ClusterConfig, ClusterName, Heartbeat, Incarnation, Message};
-use weft_net::{PortOptions, Stop, UdpPort, run_membership};
-use weft_txn::{Key, Mode, ProcedureId};
-use weft_waist::{EngineStatus, NodeSet};
+use weft_net::{PortOptions, UdpPort};
+use weft_txn::{Key, Mode, Outcome, ProcedureId};
+use weft_waist::{EngineStatus, Epoch, NodeSet};
 
-use common::{Addresses, Running, seen_from};
+use common::{Addresses, Membership, Running, seen_from};
 
+/// Time-out of clients, on a busy machine.
+const SECONDS_20: weft_time::Duration = weft_time::Duration::from_secs(20);
 const KEYS: &str = "[kv]\nvalue_bytes = 64\ncapacity_keys = 1000\n";
+
+fn patient(config: &ClusterConfig) -> Client {
+    Client::open(&Cluster { give_up: SECONDS_20, ..Cluster::from(config) }).unwrap()
+}
 
 #[test]
 fn nodes_that_do_not_fit_are_refused_and_told_why() {
@@ -40,6 +46,53 @@ fn nodes_that_do_not_fit_are_refused_and_told_why() {
     second.wait_for(" as full ");
     second.end().unwrap();
     first.end().unwrap();
+}
+
+/// Three processes of another cluster, a node that was moved by mistake and a second process of a node are started
+/// against a running ledger's membership service. All are refused; the ledger keeps its view and its data.
+#[test]
+fn strangers_neither_end_a_cluster_nor_take_the_numbers_of_its_nodes() {
+    let (folder, addresses) = (tempfile::tempdir().unwrap(), Addresses::new());
+    let ledger = "[transactions]\nprocedures = \"ledger\"\nsize = 100\n";
+    let config = addresses.config(3, folder.path(), ledger);
+    let mut nodes = [0, 1, 2].map(|node| Running::start(&config, node));
+    for node in &nodes {
+        node.wait_for(" as full ");
+    }
+    let client = patient(&config);
+    let call = |procedure, mode, input: &[u8]| {
+        let keys = [(Key::new(0, 1), mode), (Key::new(2, 7), mode)];
+        let ended = client.transactions().unwrap().call(ProcedureId(procedure), &keys, input).wait();
+        ended.unwrap().outcome
+    };
+    let (transfer, balance) = (0, 2);
+    assert!(matches!(call(transfer, Mode::Update, &300_i64.to_le_bytes()), Outcome::Committed { .. }));
+
+    let at = |engines: &str, places: [u32; 3]| {
+        let mut text = format!("[membership]\naddress = \"{}\"\n", config.membership.address);
+        for place in places {
+            text += &format!("[[node]]\naddress = \"{}\"\n", addresses.node(place));
+        }
+        ClusterConfig::parse(&(text + engines)).unwrap()
+    };
+    let (strangers, moved) = (at(KEYS, [3, 4, 5]), at(ledger, [0, 6, 2]));
+    let refused = [(&strangers, 0), (&strangers, 1), (&strangers, 2), (&moved, 1)];
+    let refused = refused.map(|(theirs, node)| (node, Running::start(theirs, node)));
+    for (node, mut stranger) in refused {
+        let error = stranger.result().unwrap_err().to_string();
+        let expected = format!("[[node]] {node} is 127.");
+        assert!(error.starts_with(&expected) && error.ends_with("make the configurations agree"), "{error}");
+    }
+    let error = Running::start(&config, 1).result().unwrap_err().to_string();
+    assert!(error.contains("is in use"), "{error}");
+
+    let total = call(balance, Mode::Read, &[]);
+    assert_eq!(total, Outcome::Committed { answer: 2_000_i64.to_le_bytes().to_vec() });
+    let status = weft_client::status(&config, SECONDS_20).unwrap();
+    assert_eq!(status.service.unwrap().view.epoch, Epoch(1));
+    for node in &mut nodes {
+        node.end().unwrap();
+    }
 }
 
 /// A process outside the cluster sends heartbeats in the name of a live node. The node must not end, and must be able
@@ -104,25 +157,21 @@ fn a_stall_of_more_than_a_lease_is_logged() {
     let mut config = addresses.config(2, folder.path(), KEYS);
     config.membership.node = None;
     config.membership.serve.lease = weft_time::Duration::from_secs(3);
-    let stop = Stop::new().unwrap();
-    std::thread::scope(|scope| {
-        let service = scope.spawn(|| run_membership(&config.service(), &stop));
-        let mut nodes = [0, 1].map(|node| Running::start(&config, node));
-        for node in &nodes {
-            node.wait_for(" as full ");
-        }
-        stop.request();
-        service.join().unwrap().unwrap();
-        nodes[1].end().unwrap();
-        let client = Client::open(&Cluster::from(&config)).unwrap();
-        let kv = client.kv().unwrap();
-        // The remaining node leads some of these keys.
-        let writes: Vec<_> = (0..16_u64).map(|key| kv.put(&key.to_be_bytes(), b"value")).collect();
-        nodes[0].wait_for("node 0 stalls: [kv] has been waiting 3");
-        nodes[0].wait_for("node 0 stalls: its lease has ended");
-        drop(writes);
-        nodes[0].end().unwrap();
-    });
+    let service = Membership::start(&config);
+    let mut nodes = [0, 1].map(|node| Running::start(&config, node));
+    for node in &nodes {
+        node.wait_for(" as full ");
+    }
+    service.end();
+    nodes[1].end().unwrap();
+    let client = Client::open(&Cluster::from(&config)).unwrap();
+    let kv = client.kv().unwrap();
+    // The remaining node leads some of these keys.
+    let writes: Vec<_> = (0..16_u64).map(|key| kv.put(&key.to_be_bytes(), b"value")).collect();
+    nodes[0].wait_for("node 0 stalls: [kv] has been waiting 3");
+    nodes[0].wait_for("node 0 stalls: its lease has ended");
+    drop(writes);
+    nodes[0].end().unwrap();
 }
 
 /// A status lists each node and the membership service, and names a node that is gone. Answers are never longer
@@ -135,10 +184,9 @@ fn a_status_names_what_is_wrong() {
     for node in &nodes {
         node.wait_for(" as full ");
     }
-    let patience = weft_time::Duration::from_secs(20);
     // A founder reports that it is full slightly before its lease has been renewed in that view.
     let whole = loop {
-        let status = weft_client::status(&config, patience).unwrap();
+        let status = weft_client::status(&config, SECONDS_20).unwrap();
         if status.problems(&config).is_empty() {
             break status;
         }
@@ -177,8 +225,7 @@ fn ten_thousand_short_lived_clients_in_a_row_are_served() {
     let config = addresses.config(1, folder.path(), &format!("{KEYS}{ledger}"));
     let mut node = Running::start(&config, 0);
     node.wait_for(" as full ");
-    let give_up = weft_time::Duration::from_secs(20);
-    let cluster = Cluster { give_up, ..Cluster::from(&config) };
+    let cluster = Cluster { give_up: SECONDS_20, ..Cluster::from(&config) };
     for number in 0..10_000_u64 {
         let client = Client::open(&cluster).unwrap();
         let written = client.kv().unwrap().put(&(number % 100).to_be_bytes(), b"value");
@@ -189,7 +236,7 @@ fn ten_thousand_short_lived_clients_in_a_row_are_served() {
         balance.wait().unwrap_or_else(|error| panic!("client {number}: {error}"));
     }
     // Each client has sent a message that ends its session; some of these may be lost.
-    let status = weft_client::status(&config, give_up).unwrap();
+    let status = weft_client::status(&config, SECONDS_20).unwrap();
     let remembered = status.nodes[0].as_ref().unwrap().engines[0].sessions;
     assert!(remembered < 1_000, "the store remembers {remembered} clients");
     node.end().unwrap();
@@ -202,46 +249,67 @@ fn a_service_that_has_lost_its_state_goes_on_when_all_members_have_told_it_the_v
     let (folder, addresses) = (tempfile::tempdir().unwrap(), Addresses::new());
     let mut config = addresses.config(2, folder.path(), KEYS);
     config.membership.node = None;
-    let client = |config: &ClusterConfig| {
-        let give_up = weft_time::Duration::from_secs(20);
-        Client::open(&Cluster { give_up, ..Cluster::from(config) }).unwrap()
+    let (key, state) = (7_u64.to_be_bytes(), folder.path().join("state.toml"));
+    let service = Membership::start(&config);
+    let nodes = [0, 1].map(|node| Running::start(&config, node));
+    for node in &nodes {
+        node.wait_for(" as full ");
+    }
+    patient(&config).kv().unwrap().put(&key, b"kept").wait().unwrap();
+    service.end();
+    std::fs::remove_file(&state).unwrap();
+    let service = Membership::start(&config);
+    // Leases that were granted before remain valid for a while: the assertions start when the service grants
+    // leases again.
+    let is_running = || {
+        let status = weft_client::status(&config, weft_time::Duration::from_ms(200)).unwrap();
+        status.service.is_some_and(|service| service.view.epoch.0 > 0)
     };
+    assert!((0..300).any(|_| is_running()), "the service has no view");
+    let found = patient(&config).kv().unwrap().get(&key).wait();
+    assert_eq!(found.unwrap().unwrap().value, b"kept");
+    patient(&config).kv().unwrap().put(&key, b"after").wait().unwrap();
+    assert!(std::fs::read_to_string(&state).unwrap().contains("epoch = 1"));
+    for mut node in nodes {
+        node.end().unwrap();
+    }
+    service.end();
+}
+
+/// The membership service restarts without its state file while a member is gone, whose data may have been the only
+/// copy. It does not go on; the other member says how nothing is lost, and what it says is true.
+#[test]
+fn a_service_that_has_lost_its_state_and_a_member_goes_on_with_the_state_restored() {
+    let (folder, addresses) = (tempfile::tempdir().unwrap(), Addresses::new());
+    let mut config = addresses.config(2, folder.path(), KEYS);
+    config.membership.node = None;
+    config.membership.serve.lease = weft_time::Duration::from_ms(300);
+    let [state, backup] = ["state.toml", "backup.toml"].map(|name| folder.path().join(name));
     let key = 7_u64.to_be_bytes();
-    let (first, second) = (Stop::new().unwrap(), Stop::new().unwrap());
-    let nodes = std::thread::scope(|scope| {
-        let stop = &first;
-        let service = scope.spawn(|| run_membership(&config.service(), stop));
-        let nodes = [0, 1].map(|node| Running::start(&config, node));
-        for node in &nodes {
-            node.wait_for(" as full ");
-        }
-        client(&config).kv().unwrap().put(&key, b"kept").wait().unwrap();
-        stop.request();
-        service.join().unwrap().unwrap();
-        nodes
-    });
-    std::fs::remove_file(folder.path().join("state.toml")).unwrap();
-    std::thread::scope(|scope| {
-        let stop = &second;
-        let service = scope.spawn(|| run_membership(&config.service(), stop));
-        // Leases that were granted before remain valid for a while: the assertions start when the service grants
-        // leases again.
-        let is_running = || {
-            let status = weft_client::status(&config, weft_time::Duration::from_ms(200)).unwrap();
-            status.service.is_some_and(|service| service.view.epoch.0 > 0)
-        };
-        let goes_on = (0..300).any(|_| is_running());
-        let found = client(&config).kv().unwrap().get(&key).wait();
-        let written = client(&config).kv().unwrap().put(&key, b"after").wait();
-        let state = std::fs::read_to_string(folder.path().join("state.toml"));
-        for mut node in nodes {
-            node.end().unwrap();
-        }
-        stop.request();
-        service.join().unwrap().unwrap();
-        assert!(goes_on, "the service has no view");
-        assert_eq!(found.unwrap().unwrap().value, b"kept");
-        written.unwrap();
-        assert!(state.unwrap().contains("epoch = 1"));
-    });
+    let service = Membership::start(&config);
+    let mut nodes = [0, 1].map(|node| Running::start(&config, node));
+    for node in &nodes {
+        node.wait_for(" as full ");
+    }
+    patient(&config).kv().unwrap().put(&key, b"kept").wait().unwrap();
+    service.end();
+    std::fs::rename(&state, &backup).unwrap();
+    nodes[1].end().unwrap();
+    nodes[1] = Running::start(&config, 1);
+
+    let service = Membership::start(&config);
+    let line = nodes[0].wait_for("the membership service has lost its state");
+    assert!(line.ends_with("stop that service only, restore its state file and start it again"), "{line}");
+    service.end();
+    assert!(!state.exists(), "it has published nothing");
+    std::fs::rename(&backup, &state).unwrap();
+
+    let service = Membership::start(&config);
+    nodes[1].wait_for(" as full ");
+    let found = patient(&config).kv().unwrap().get(&key).wait();
+    assert_eq!(found.unwrap().unwrap().value, b"kept");
+    for node in &mut nodes {
+        node.end().unwrap();
+    }
+    service.end();
 }

@@ -2,12 +2,12 @@
 
 use proptest::prelude::*;
 use weft_kv::message::{
-    Acknowledge, Commit, Cut, Kind, Lengths, Request, Sealed, StateChunk, StateRequest, What, Write,
+    Acknowledge, Commit, Cut, Kind, Lengths, Reply, Request, Sealed, StateChunk, StateRequest, What, Write,
 };
 use weft_kv::{Client, ClientParameters, Kv, Operation, Parameters, Role, Status};
 use weft_time::{Duration, Instant};
 use weft_waist::{
-    Caller, Configuration, Effects, Engine, Epoch, Event, Io, Memory, Message, NodeId, NodeSet, View,
+    Caller, Configuration, Effect, Effects, Engine, Epoch, Event, Io, Memory, Message, NodeId, NodeSet, View,
 };
 
 fn parameters() -> Parameters {
@@ -58,6 +58,42 @@ impl Victim {
         self.now += Duration::from_us(100);
         self.kv.handle(self.now, event, &mut Io { effects: &mut self.effects, memory: &mut self.memory });
     }
+
+    /// Passes a client's datagram to the node, which answers it at once. Returns the answer's status and value.
+    fn call(&mut self, payload: &[u8]) -> (Status, Vec<u8>) {
+        let message = Message { kind: Kind::Request as u8, payload };
+        self.handle(Event::Call { caller: Caller::Host(0), message, last: true });
+        let answers: Vec<_> = self.effects.iter().collect();
+        let [Effect::Reply { kind, payload, .. }] = &answers[..] else { panic!("no answer in {answers:?}") };
+        let reply = Reply::parse(self.effects.message(*kind, payload).payload).unwrap();
+        (reply.status, reply.value.to_vec())
+    }
+}
+
+/// The datagram with which a client sends its first request.
+fn request(client: u64, operation: Operation, key: u64, value: &[u8]) -> Vec<u8> {
+    let key = key.to_be_bytes();
+    let header = Request { operation, client, request: 1, expected: 0, key: &key, value }.header();
+    [&header[..], &key, value].concat()
+}
+
+/// An old datagram arrives again when the node has forgotten its client, and another client has overwritten the key.
+#[test]
+fn a_put_that_is_repeated_after_any_time_changes_nothing() {
+    let mut victim = Victim::new(0);
+    victim.configure(2, NodeSet::first(1), NodeSet::EMPTY);
+    let old = request(5, Operation::Put, 0, b"old");
+    assert_eq!(victim.call(&old).0, Status::Ok);
+    assert_eq!(victim.call(&old).0, Status::Ok, "it is answered from its record");
+    victim.now += Duration::from_secs(75);
+    // There are two sessions, so the node forgets the client that has been silent.
+    for (client, key) in [(6, 0), (7, 1)] {
+        assert_eq!(victim.call(&request(client, Operation::Put, key, b"new")).0, Status::Ok);
+    }
+    assert_eq!(victim.call(&old).0, Status::Forgotten);
+    victim.now += Duration::from_secs(75);
+    assert_eq!(victim.call(&old).0, Status::Forgotten, "although sessions have become free");
+    assert_eq!(victim.call(&request(8, Operation::Get, 0, b"")), (Status::Ok, b"new".to_vec()));
 }
 
 /// A well-formed message with random fields. Their values are small, so that many are plausible.

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 
 use weft_cluster::{ClusterConfig, NodeConfig};
 use weft_net::log::{self, LogFormat, LogLevel};
-use weft_net::{NodeError, Stop, run_node};
+use weft_net::{MembershipError, NodeError, Stop, run_membership, run_node};
 use weft_node::{Ledger, Registry};
 use weft_waist::NodeId;
 
@@ -113,6 +113,34 @@ impl Running {
 }
 
 impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.request();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A membership service in a thread of its own.
+pub struct Membership {
+    stop: Arc<Stop>,
+    thread: Option<JoinHandle<Result<(), MembershipError>>>,
+}
+
+impl Membership {
+    pub fn start(config: &ClusterConfig) -> Self {
+        let (config, stop) = (config.service(), Arc::new(Stop::new().unwrap()));
+        let theirs = Arc::clone(&stop);
+        Self { stop, thread: Some(std::thread::spawn(move || run_membership(&config, &theirs))) }
+    }
+
+    pub fn end(mut self) {
+        self.stop.request();
+        self.thread.take().expect("it ends once").join().unwrap().unwrap();
+    }
+}
+
+impl Drop for Membership {
     fn drop(&mut self) {
         self.stop.request();
         if let Some(thread) = self.thread.take() {
