@@ -14,7 +14,7 @@ QUICK ?= --workspace --exclude weft-conformance
 
 export CARGO_TERM_PROGRESS_WHEN ?= auto
 
-.PHONY: help demo test quick model lint unit formal blocks sim synth oracle porcupine campaign cluster determinism errors pages python redis verbs rxe docs mutants fuzz fuzz-replay nightly compare build clean
+.PHONY: help demo test quick model lint unit formal blocks sim synth oracle porcupine campaign cluster determinism errors pages python redis verbs rxe docs mutants spread fuzz fuzz-replay nightly compare build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -142,6 +142,12 @@ rxe: ## Against Linux's soft RoCE in a QEMU guest, with lost, doubled and reorde
 mutants: ## Make a random sample of small changes, which tests should notice: MUTANTS="--count 40 --package node"
 	tools/mutants.py $(MUTANTS)
 
+# Without a package index the test says that it is skipped.
+spread: build ## A fault campaign on two workers of Dask, of which one is killed
+	@[[ -x target/spread/bin/python ]] || $(PYTHON) -m venv target/spread
+	@target/spread/bin/pip install --quiet --disable-pip-version-check --requirement examples/cluster/requirements.txt || true
+	target/spread/bin/python tests/spread.py
+
 fuzz: ## Fuzz every parser for FUZZ_SECONDS seconds each
 	fuzz/run.sh $(FUZZ_SECONDS)
 
@@ -180,6 +186,7 @@ nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesi
 	$(WEFT) check rounds --nodes 3,4,5 --random 10000000
 	tests/pages.py --all
 	tests/verbs.sh --all
+	$(MAKE) spread
 	$(MAKE) fuzz FUZZ_SECONDS=300
 
 compare: build ## Measure against Redis, etcd and PostgreSQL on this machine (needs redis-server, etcd, postgresql)
