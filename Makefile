@@ -177,11 +177,11 @@ nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesi
 	for nodes in 2 3 4 5 7; do $(WEFT) sim lock --nodes $$nodes --seeds 1..300 --faults all; done
 	$(WEFT) sim kv --nodes 5 --seeds 1..820 --faults all --psp
 	for nodes in 3 5 8; do $(WEFT) sim rounds --nodes $$nodes --seeds 1..200 --faults all --psp; done
-	$(CARGO) test --release --locked -p weft-service -p weft-nic --test psp -- --ignored
+	$(CARGO) test --release --locked -p weft-service -p weft-nic --test tests -- --ignored
 	$(WEFT) bench rounds --nodes 3 --rounds 10000000
-	$(CARGO) test --release --locked -p weft-conformance --test kv_lockstep --test kv_schedules --test rounds_lockstep --test psp -- --ignored
-	$(CARGO) test --release --locked -p weft-rounds --test random_schedules --test instances -- --ignored
-	$(CARGO) test --release --locked -p weft-txn --test crashes -- --ignored
+	$(CARGO) test --release --locked -p weft-conformance --test tests -- --ignored
+	$(CARGO) test --release --locked -p weft-rounds --test tests -- --ignored
+	$(CARGO) test --release --locked -p weft-txn --test tests -- --ignored
 	$(CARGO) run --release --locked -p weft-conformance --example stress -- 10000 1
 	$(WEFT) check rounds --nodes 3,4,5 --random 10000000
 	tests/pages.py --all

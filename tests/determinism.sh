@@ -9,7 +9,7 @@ trap 'rm -rf "$folder"' EXIT
 release=${WEFT:-target/release/weft}
 # The debug build is that of the tests. Cargo reuses it only if a test is built as well, so that the features are the
 # same. Its planted bugs, which the release build lacks, are inactive by default.
-"${CARGO:-cargo}" build --quiet --locked --workspace --all-features --bin weft --test command
+"${CARGO:-cargo}" build --quiet --locked --workspace --all-features --bin weft --test real_cluster
 debug=${CARGO_TARGET_DIR:-target}/debug/weft
 
 cat >"$folder/faults.toml" <<'TOML'

@@ -3,10 +3,8 @@
 
 use std::time::Instant;
 
-use synthetic::Synthetic;
+use crate::synthetic::Synthetic;
 use weft_check::{Action, History, Operation, Options, Outcome, Report, check};
-
-mod synthetic;
 
 fn report(operations: &[Operation<'_>]) -> Report {
     let mut history = History::with_capacity(operations.len());

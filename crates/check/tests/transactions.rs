@@ -3,10 +3,8 @@
 
 use std::time::Instant;
 
-use synthetic_transactions::Synthetic;
+use crate::synthetic_transactions::Synthetic;
 use weft_check::serializable::{Options, Report, Violation, check};
-
-mod synthetic_transactions;
 
 const HALF_A_MILLION: Synthetic =
     Synthetic { transactions: 500_000, keys: 100_000, accesses: 6, overlap: 100, stale: None };

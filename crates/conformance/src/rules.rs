@@ -255,7 +255,7 @@ Each event that the gateware counts, by its block, and each change of its two st
 the suite it happens. Every scenario is a test that passes or fails by itself; this table says what they have in
 common. The suite fails if an event or a change of state is never reached and nothing says why. What a queue pair is
 receiving (nothing, a SEND, a WRITE) is no register; `malformed` has the packets that each of these refuses. Written
-by `UPDATE=1 cargo test -p weft-conformance --test coverage`.
+by `UPDATE=1 cargo test -p weft-conformance coverage`.
 ";
 
 /// The text of `docs/conformance.md` up to [`COVERAGE`].

@@ -1,15 +1,14 @@
 //! For every event that the gateware counts, and every transition of its state machines: which scenarios of
 //! the suite reach it.
 //!
-//! `UPDATE=1 cargo test -p weft-conformance --test coverage` rewrites the last part of `docs/conformance.md`.
-
-mod side_by_side;
+//! `UPDATE=1 cargo test -p weft-conformance coverage` rewrites the last part of `docs/conformance.md`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::{env, fs};
 
+use crate::side_by_side;
 use weft_conformance::capture::{conversations, replay, untouched};
 use weft_conformance::coverage::{Reached, events, observe};
 use weft_conformance::engine::{self, Change};

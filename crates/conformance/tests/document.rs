@@ -8,7 +8,7 @@ use weft_conformance::rules::{COVERAGE, MALFORMED_EXCEPTIONS, RULES, SCRIPT_EXCE
 use weft_conformance::script;
 use weft_conformance::twin::{Kind, Options};
 
-/// `UPDATE=1 cargo test -p weft-conformance --test document` rewrites the file.
+/// `UPDATE=1 cargo test -p weft-conformance document::` rewrites the file.
 #[test]
 fn the_table_is_fresh() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/conformance.md");

@@ -1,7 +1,6 @@
 //! The port at which engines change access rights, and memories that are too slow.
 
-mod side_by_side;
-
+use crate::side_by_side;
 use weft_conformance::engine::{Change, revoke};
 use weft_conformance::overload;
 use weft_time::Duration;

@@ -158,7 +158,7 @@ fn level_10_writes_of_one_key_hold_one_way() {
     assert_eq!(counters.iter().find(refused), None);
 }
 
-/// A long campaign: `cargo test -p weft-conformance --test kv_lockstep -- --ignored`.
+/// A long campaign: `cargo test -p weft-conformance kv_lockstep -- --ignored`.
 #[test]
 #[ignore = "takes minutes"]
 fn a_long_campaign() {

@@ -2,8 +2,7 @@
 //! all network faults, the history of the clients is linearizable, no write is lost or applied twice, and the
 //! cluster recovers when the faults end.
 
-#[path = "../../engines/kv/tests/network/mod.rs"]
-mod network;
+use crate::kv_network as network;
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -188,7 +187,7 @@ fn every_bug_that_is_planted_in_gates_is_caught() {
     }
 }
 
-/// A long campaign: `cargo test -p weft-conformance --test kv_schedules -- --ignored`.
+/// A long campaign: `cargo test -p weft-conformance kv_schedules -- --ignored`.
 #[test]
 #[ignore = "takes minutes"]
 fn a_long_campaign() {

@@ -1,7 +1,6 @@
 //! Every kind of malformed packet, on both kinds of NIC.
 
-mod side_by_side;
-
+use crate::side_by_side;
 use weft_conformance::malformed::{CASES, suffer};
 use weft_conformance::rules::{is_exceptional, malformed_exception};
 use weft_conformance::twin::Kind;

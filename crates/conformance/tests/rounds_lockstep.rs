@@ -3,8 +3,7 @@
 //!
 //! The networks are those of the soft engine's tests. `WEFT_ROUNDS_SEED` replaces a test's own seeds by one.
 
-#[path = "../../engines/rounds/tests/network/mod.rs"]
-mod network;
+use crate::rounds_network as network;
 
 use std::net::Ipv4Addr;
 
@@ -286,7 +285,7 @@ fn mixed_clusters_keep_one_order() {
     schedules(610..611, 4, Faults::all(faulty(4)), LENGTH, Network::<Mixed>::run);
 }
 
-/// A long campaign: `cargo test -p weft-conformance --test rounds_lockstep -- --ignored`.
+/// A long campaign: `cargo test -p weft-conformance rounds_lockstep -- --ignored`.
 #[test]
 #[ignore = "takes minutes"]
 fn a_long_campaign() {

@@ -16,7 +16,7 @@ fn the_generated_ports_are_those_of_the_models() {
         let kept = fs::read_to_string(generated.join(&name)).unwrap_or_default();
         assert!(
             kept == built,
-            "src/generated/{name} is out of date; write it again with UPDATE=1 cargo test -p weft-gateware --features models --test ports"
+            "src/generated/{name} is out of date; write it again with UPDATE=1 cargo test -p weft-gateware --features models ports::"
         );
     }
 }

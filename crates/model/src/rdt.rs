@@ -153,7 +153,7 @@ pub fn verdicts_text(derived: &[Derived]) -> String {
     let verdicts: Vec<_> = derived.iter().map(|derived| (&derived.definition, &derived.verdict)).collect();
     format!(
         "# Derived by the solver from the definitions in src/types; reviewed by people. `make test` derives them again.\n\
-         # Write them anew with: WEFT_UPDATE_VERDICTS=1 cargo test -p weft-model --test rdt_verdicts\n{}",
+         # Write them anew with: WEFT_UPDATE_VERDICTS=1 cargo test -p weft-model rdt_verdicts::\n{}",
         print(&verdicts)
     )
 }

@@ -1,13 +1,10 @@
 //! The verdict in the example of a program's own data type equals the one that the solver derives. A program's
 //! author derives a verdict in the same way.
 
-#[path = "../../net/examples/own_type/stock.rs"]
-#[expect(dead_code, reason = "the example does more with it")]
-mod stock;
-
 use std::fs;
 use std::path::Path;
 
+use crate::stock;
 use weft_model::rdt::{Solver, derive};
 use weft_rdt::verdict;
 

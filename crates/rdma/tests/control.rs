@@ -1,8 +1,6 @@
 //! Control of queue pairs by their users: states, attributes, limits, errors, congestion marks.
 
-mod common;
-
-use common::{Connection, Node, connect, connected};
+use crate::common::{Connection, Node, connect, connected};
 use weft_rdma::{AdditiveIncrease, Config, source_port};
 use weft_time::{Duration, Instant};
 use weft_verbs::{

@@ -1,10 +1,8 @@
 //! Queue pairs share the wire fairly, and responses and requests do not starve each other.
 
-mod common;
-
 use std::net::Ipv4Addr;
 
-use common::{Connection, MEMORY_BYTES, connect};
+use crate::common::{Connection, MEMORY_BYTES, connect};
 use weft_rdma::{Config, FlatMemory, Transport};
 use weft_time::{Duration, Instant};
 use weft_verbs::{

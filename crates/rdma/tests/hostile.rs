@@ -1,11 +1,9 @@
 //! A peer that sends arbitrary packets. Nothing panics, and no byte changes outside the memory that was
 //! granted to the peer.
 
-mod common;
-
 use std::net::Ipv4Addr;
 
-use common::{Connection, Node, connected};
+use crate::common::{Connection, Node, connected};
 use proptest::prelude::*;
 use weft_rdma::Config;
 use weft_time::{Duration, Instant};

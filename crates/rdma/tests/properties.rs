@@ -1,11 +1,9 @@
 //! Under all network faults, each work request completes once and in order, and the memory is the same as in
 //! a model that executes the requests one after the other.
 
-mod common;
-
 use std::collections::VecDeque;
 
-use common::{Connection, Node, connected_pair};
+use crate::common::{Connection, Node, connected_pair};
 use proptest::prelude::*;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};

@@ -1,5 +1,5 @@
 //! The vectors by which the gateware's block test replays the rate machine event by event. `UPDATE=1 cargo
-//! test -p weft-rdma --test rate_vectors` writes `rtl/rdma/vectors/rate_machine.txt`, and
+//! test -p weft-rdma rate_vectors::` writes `rtl/rdma/vectors/rate_machine.txt`, and
 //! `rtl/rdma/test_rate_machine.py` reads it. So Rust and gateware compute the same bits.
 
 use std::fmt::Write as _;

@@ -1,8 +1,6 @@
 //! How a requester handles reports of loss while it is already recovering.
 
-mod common;
-
-use common::{Connection, Node, connected};
+use crate::common::{Connection, Node, connected};
 use weft_rdma::{Config, Counters, local_ack_timeout, rnr_timer};
 use weft_time::{Duration, Instant};
 use weft_verbs::Operation;

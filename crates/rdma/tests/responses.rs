@@ -1,9 +1,7 @@
 //! The answers of a responder, packet by packet: one response for each READ or atomic that it keeps, and one
 //! acknowledgement.
 
-mod common;
-
-use common::{Connection, Node, connected};
+use crate::common::{Connection, Node, connected};
 use weft_rdma::Config;
 use weft_time::Instant;
 use weft_verbs::{AccessFlags, QueuePairState, Target};

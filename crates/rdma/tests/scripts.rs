@@ -1,5 +1,5 @@
 //! Golden scripts: each file in `tests/scripts` shows the commands to two queue pairs, and their packets one
-//! by one. `UPDATE=1 cargo test -p weft-rdma --test scripts` rewrites the files; review the difference.
+//! by one. `UPDATE=1 cargo test -p weft-rdma scripts::` rewrites the files; review the difference.
 //!
 //! | rule (InfiniBand Architecture Specification, volume 1, chapter 9, unless said otherwise) | script or test |
 //! |---|---|
@@ -42,11 +42,9 @@
 //! | legal state transitions, ranges of attributes | `control.rs` |
 //! | queue pairs share the wire fairly | `fairness.rs` |
 
-mod common;
-#[path = "common/script.rs"]
-mod script;
-
 use std::path::Path;
+
+use crate::script;
 
 fn check(name: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts").join(name).with_extension("txt");

@@ -11,7 +11,7 @@ time; only what lies around it has constants. Every constant and where it comes 
 
 ";
 
-/// `UPDATE=1 cargo test -p weft-sim --test costs` writes the file.
+/// `UPDATE=1 cargo test -p weft-sim costs::` writes the file.
 #[test]
 fn the_documented_table_is_fresh() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/costs.md");

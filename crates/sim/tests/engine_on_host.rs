@@ -1,10 +1,6 @@
 //! The same engine in two places: on a card with its application, and in a process with an RDMA card.
 
-mod common {
-    pub mod replicator;
-}
-
-use common::replicator::{
+use crate::common::replicator::{
     ALARM, ALARM_AFTER, AWAIT, CLOSE, GREET, LOOKS_EVERY, Listener, Node, Placement, QUERY, RECONNECT,
     Replicator, UPDATE, nodes,
 };
@@ -22,7 +18,7 @@ fn cluster(placement: Placement, count: usize) -> (Cluster, Vec<MachineId>) {
         .into_iter()
         .enumerate()
         .map(|(node, machine)| {
-            let port = PortConfig::new(format!("node{node}"), common::replicator::hardware(node).0);
+            let port = PortConfig::new(format!("node{node}"), crate::common::replicator::hardware(node).0);
             world.add_machine(port, machine)
         })
         .collect();

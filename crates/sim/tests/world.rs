@@ -1,11 +1,9 @@
 //! The kernel, tested from outside: timing, the switch, faults, crashes and replay.
 
-mod common;
-
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use common::{Restarter, ScriptedMachine, address, frame, id, number, us, world, world_with};
+use crate::common::{Restarter, ScriptedMachine, address, frame, id, number, us, world, world_with};
 use proptest::prelude::*;
 use weft_sim::{
     Direction, Event, FaultKinds, FaultPlan, LocalClock, MachineId, Marking, NoCrashes, PlanShape,

@@ -1,8 +1,6 @@
 //! Random runs with power cuts, killed processes and faults of the disk.
 
-mod campaign;
-
-use campaign::{Medium, Summary, run};
+use crate::campaign::{Medium, Summary, run};
 use weft_store::Parameters;
 
 const PARAMETERS: Parameters = Parameters::new(3, 16, 12);

@@ -1,11 +1,9 @@
 //! Each planted bug makes random runs fail, which shows that the runs detect it.
 #![cfg(feature = "planted-bugs")]
 
-mod campaign;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use campaign::{Medium, run};
+use crate::campaign::{Medium, run};
 use weft_store::{Parameters, PlantedBug};
 
 /// The first violation that a run finds.

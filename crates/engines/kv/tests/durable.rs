@@ -1,8 +1,6 @@
 //! Nodes with disks: whichever nodes lose power, every acknowledged write is found after the restart.
 
-mod network;
-
-use network::{Faults, Network, small};
+use crate::network::{Faults, Network, small};
 use weft_kv::{Kv, Parameters};
 
 const POWER: Faults = Faults { power: true, ..Faults::ALL };

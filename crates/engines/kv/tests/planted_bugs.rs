@@ -1,11 +1,9 @@
 //! Each planted bug makes the random schedules fail, which shows that the schedules detect it.
 #![cfg(feature = "planted-bugs")]
 
-mod network;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use network::{Faults, Network, small};
+use crate::network::{Faults, Network, small};
 use weft_kv::{Kv, Parameters, PlantedBug};
 
 /// The first violation that the schedules of these seeds find.

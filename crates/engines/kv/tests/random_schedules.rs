@@ -1,11 +1,9 @@
 //! Random schedules of faults. Under any faults the clients' history is linearizable, and no write is lost or
 //! applied twice; when the faults end, the cluster serves again and its replicas are equal.
 
-mod network;
-
 use std::collections::BTreeMap;
 
-use network::{Faults, Network, small};
+use crate::network::{Faults, Network, small};
 use weft_kv::Parameters;
 
 /// Runs one schedule, and prints its seed for a replay.
@@ -86,7 +84,7 @@ fn full_buckets_travel_in_pieces() {
     }
 }
 
-/// A long campaign: `cargo test --release -p weft-kv --test random_schedules -- --ignored`.
+/// A long campaign: `cargo test --release -p weft-kv random_schedules -- --ignored`.
 #[test]
 #[ignore = "takes minutes"]
 fn a_long_campaign() {

@@ -1,7 +1,7 @@
 //! Golden scripts: each file in `tests/scripts` is a dialogue between clients and nodes with all messages.
 //!
 //! A line that begins with `>` is a command to the network; the lines below it are its results. Lines with `#` are
-//! comments. `WEFT_UPDATE_SCRIPTS=1 cargo test -p weft-kv --test scripts` writes the current results into the
+//! comments. `WEFT_UPDATE_SCRIPTS=1 cargo test -p weft-kv scripts::` writes the current results into the
 //! scripts: read the difference before you commit it.
 //!
 //! ```text
@@ -27,13 +27,10 @@
 //! > digests                       compare the data of all full members of the last view
 //! ```
 
-#[path = "../../golden_scripts.rs"]
-mod golden_scripts;
-
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
 
-use golden_scripts::scripts_read_as_they_did;
+use crate::golden_scripts::{self, scripts_read_as_they_did};
 use weft_kv::message::{Acknowledge, Commit, Kind, Reply, Request, Sealed, StateChunk, StateRequest, Write};
 use weft_kv::{Kv, Operation, Parameters, Role, Status, partition};
 use weft_time::{Duration, Instant};

@@ -1,9 +1,7 @@
 //! Each planted bug of the engine makes the schedules fail, which shows that they would find it.
 #![cfg(feature = "planted-bugs")]
 
-mod network;
-
-use network::Network;
+use crate::network::Network;
 use weft_lock::{Parameters, PlantedBug};
 
 fn violation(planted_bug: Option<PlantedBug>) -> Option<u64> {

@@ -1,11 +1,9 @@
 //! Random schedules of faults: whatever the network does, no two clients hold a lock at the same time, tokens only
 //! grow, and when the faults end the cluster works again.
 
-mod network;
-
 use std::collections::BTreeMap;
 
-use network::{Network, small};
+use crate::network::{Network, small};
 use weft_lock::Parameters;
 
 /// Runs the schedules; a failure prints its seed.

@@ -2,12 +2,10 @@
 //! update takes effect exactly once if its client gets the answer "done", never if the answer is "refused" or
 //! "not begun", and at most once in any case.
 
-mod cluster;
-
 use std::collections::BTreeMap;
 
-use cluster::network::{Network, node, wiring};
-use cluster::small;
+use crate::cluster::network::{Network, node, wiring};
+use crate::cluster::small;
 use weft_rdt::client::{CallId, Client, Invocation, Outcome, Sessions, TOKENS, sessions};
 use weft_rdt::replica::message::DATA;
 use weft_rdt::replica::{Call, Replica, ReplicaParameters};

@@ -1,12 +1,10 @@
 //! A peer may send and write anything. No replica stops because of it, and malformed messages change nothing
 //! and are counted.
 
-mod cluster;
-
 use std::net::Ipv4Addr;
 
-use cluster::network::{Network, node, wiring};
-use cluster::small;
+use crate::cluster::network::{Network, node, wiring};
+use crate::cluster::small;
 use weft_rdt::Arguments;
 use weft_rdt::replica::message::{CALL_ENTRY, CALL_SUMMARY, DATA};
 use weft_rdt::replica::{Answer, Ask, Call, Replica, ReplicaParameters, Status, Summaries};

@@ -1,9 +1,7 @@
 //! Clusters with every type and every configuration, without faults and with all faults.
 
-mod cluster;
-
-use cluster::network::Faults;
-use cluster::{Cluster, Mischief, small};
+use crate::cluster::network::Faults;
+use crate::cluster::{Cluster, Mischief, small};
 use weft_rdt::replica::{CommitRule, ReplicaParameters, Summaries};
 use weft_rdt::{MethodSet, types};
 use weft_smr::Delivery;

@@ -2,12 +2,10 @@
 //! each of the others there is a schedule that fails with the bug and passes without it.
 #![cfg(feature = "planted-bugs")]
 
-mod cluster;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use cluster::network::Faults;
-use cluster::{Cluster, Mischief, small};
+use crate::cluster::network::Faults;
+use crate::cluster::{Cluster, Mischief, small};
 use weft_rdt::replica::PlantedBug;
 use weft_smr::Role;
 use weft_time::Duration;

@@ -2,7 +2,7 @@
 //! one of the three paths of a call.
 //!
 //! A line that begins with `>` is a command to the nodes. The lines below it are the resulting messages.
-//! Lines with `#` are comments. `WEFT_UPDATE_SCRIPTS=1 cargo test -p weft-rdt --test scripts` runs the
+//! Lines with `#` are comments. `WEFT_UPDATE_SCRIPTS=1 cargo test -p weft-rdt scripts::` runs the
 //! commands and writes the results into the scripts: review the difference before you commit it.
 //!
 //! ```text
@@ -19,17 +19,13 @@
 //! `0 -> 1: x` is a datagram. `0 => 1: x` is a WRITE into node 1's memory, or a READ of it. `0 => 1,2` stands
 //! for two of them. Heartbeats are not shown.
 
-mod cluster;
-#[path = "../../golden_scripts.rs"]
-mod golden_scripts;
-
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use cluster::network::overheard::{Lines, LogPlaces, Overheard, Words, call};
-use cluster::network::{Network, node, wiring};
-use cluster::small;
-use golden_scripts::scripts_read_as_they_did;
+use crate::cluster::network::overheard::{Lines, LogPlaces, Overheard, Words, call};
+use crate::cluster::network::{Network, node, wiring};
+use crate::cluster::small;
+use crate::golden_scripts::{self, scripts_read_as_they_did};
 use weft_rdt::replica::message::DATA;
 use weft_rdt::replica::{Answer, Ask, Call, Replica, ReplicaParameters, Status};
 use weft_rdt::{Arguments, Type};

@@ -1,8 +1,6 @@
 //! Replicas that have taken snapshots from different peers.
 
-mod cluster;
-
-use cluster::{Cluster, small};
+use crate::cluster::{Cluster, small};
 use weft_rdt::MethodSet;
 use weft_rdt::replica::{Replica, ReplicaParameters};
 use weft_time::Duration;

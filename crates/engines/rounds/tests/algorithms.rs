@@ -1,9 +1,7 @@
 //! The other algorithms on the same engine, in lock step: what the engine guarantees to the consensus, it
 //! guarantees to them.
 
-mod lock_step;
-
-use lock_step::{LockStep, node};
+use crate::lock_step::{LockStep, node};
 use weft_rounds::message::{Call, Phase, Round, Status};
 use weft_rounds::{Algorithm, Detector, Members, Parameters, Reduce, Reduction};
 use weft_waist::{Engine, Event, Message};

@@ -1,13 +1,11 @@
 //! Each planted bug makes the schedules fail, which shows that the schedules detect it.
 #![cfg(feature = "planted-bugs")]
 
-mod network;
-mod search;
-
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use network::{Faults, Network, small};
+use crate::network::{Faults, Network, small};
+use crate::search;
 use weft_rounds::{Members, Parameters, PlantedBug, Quorums};
 use weft_time::Duration;
 

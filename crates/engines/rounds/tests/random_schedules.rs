@@ -1,12 +1,10 @@
 //! Random schedules of faults. Whatever the faulty nodes and their links do, all nodes report one order, and every
 //! proposal of a correct node is decided in time; when the faults end, all nodes take part again.
 
-mod network;
-
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use network::{Faults, Network, small};
+use crate::network::{Faults, Network, small};
 use weft_rounds::message::{Call, Period};
 use weft_rounds::{Members, Parameters, Quorums};
 use weft_time::Duration;
@@ -125,7 +123,7 @@ fn a_period_below_the_longest_way_stops_nodes_and_nobody_disagrees() {
     assert!(network.counters()["late"] > 0 && network.fences > 0, "{:?}", network.counters());
 }
 
-/// A long campaign: `cargo test --release -p weft-rounds --test random_schedules -- --ignored`.
+/// A long campaign: `cargo test --release -p weft-rounds random_schedules -- --ignored`.
 #[test]
 #[ignore = "takes a minute"]
 fn a_long_campaign() {

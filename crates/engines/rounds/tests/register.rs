@@ -1,11 +1,9 @@
 //! The replicated register under the clients of the key-value engine: their history is linearizable, whatever one
 //! of three nodes, its links and its crashes do, and every request takes effect once.
 
-mod lock_step;
-
 use std::collections::BTreeMap;
 
-use lock_step::LockStep;
+use crate::lock_step::LockStep;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weft_check::{Action, History, Operation, Options, Outcome, Reply, Verdict, check};

@@ -1,7 +1,7 @@
 //! Golden scripts: each file in `tests/scripts` is a dialogue between nodes and hosts with all messages.
 //!
 //! A line that begins with `>` is a command to the nodes; the lines below it are its results. Lines with `#` are
-//! comments. `WEFT_UPDATE_SCRIPTS=1 cargo test -p weft-rounds --test scripts` writes the current results into the
+//! comments. `WEFT_UPDATE_SCRIPTS=1 cargo test -p weft-rounds scripts::` writes the current results into the
 //! scripts: read the difference before you commit it.
 //!
 //! ```text
@@ -19,14 +19,10 @@
 //! A message of a round reads `0 -> 1,2: round 3 "red"  1: 012 012 ? suspects 2 locked decided 012`: its proposal,
 //! then for each instance the row of each member that the sender knows.
 
-#[path = "../../golden_scripts.rs"]
-mod golden_scripts;
-mod lock_step;
-
 use std::fmt::Write as _;
 
-use golden_scripts::scripts_read_as_they_did;
-use lock_step::LockStep;
+use crate::golden_scripts::{self, scripts_read_as_they_did};
+use crate::lock_step::LockStep;
 use weft_rounds::message::{Answer, Call, Change, Fetch, Proposal, Round, Value};
 use weft_rounds::{Ckc, Members, Parameters, Record};
 

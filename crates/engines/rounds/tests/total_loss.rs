@@ -1,9 +1,7 @@
 //! A loss that is beyond the tolerated faults: one round is lost on every link. All members stop, report it, and
 //! are founded again.
 
-mod lock_step;
-
-use lock_step::LockStep;
+use crate::lock_step::LockStep;
 use weft_rounds::message::{Call, Phase, Status};
 use weft_rounds::{Ckc, Members, Parameters};
 use weft_waist::{Engine, EngineState, Epoch, Event, NodeSet, View};

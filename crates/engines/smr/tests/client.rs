@@ -1,12 +1,10 @@
 //! Clients on a network that loses, duplicates and delays messages, of logs whose leaders crash: each answered
 //! append is in the log once, at the index that its client received.
 
-mod network;
-
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use network::cluster::{Cluster, Mischief, content, small};
+use crate::network::cluster::{Cluster, Mischief, content, small};
 use weft_smr::Delivery;
 use weft_smr::client::{CallId, Client, ClientParameters, Outcome, Task};
 use weft_smr::log::{Answer, Append, Call, Status, Subject};

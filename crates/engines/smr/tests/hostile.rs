@@ -1,11 +1,10 @@
 //! A peer may send and write anything: no replica panics, and invalid messages change nothing and are counted.
 
-mod network;
-
 use std::net::Ipv4Addr;
 
-use network::cluster::{Cluster, small};
-use network::node;
+use crate::network;
+use crate::network::cluster::{Cluster, small};
+use crate::network::node;
 use weft_smr::log::{Answer, Call, Log, Status, Subject, Wire};
 use weft_smr::slot::{Kind, Slot};
 use weft_smr::{CALL_LOG, Delivery, Pulse, Role};

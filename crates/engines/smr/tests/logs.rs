@@ -1,10 +1,8 @@
 //! The lines of a log, which peers READ, are correct after every event, also after the log got a snapshot of the
 //! state.
 
-mod network;
-
-use network::cluster::{Cluster, Mischief, small};
-use network::{Faults, Network};
+use crate::network::cluster::{Cluster, Mischief, small};
+use crate::network::{Faults, Network};
 use weft_smr::log::Log;
 use weft_smr::slot::{Slot, word};
 use weft_smr::{Delivery, Parameters, Pulse, Role};

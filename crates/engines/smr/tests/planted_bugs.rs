@@ -1,12 +1,10 @@
 //! Each planted bug makes some run fail, which shows that the runs detect it.
 #![cfg(feature = "planted-bugs")]
 
-mod network;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use network::Faults;
-use network::cluster::{Cluster, Mischief, small};
+use crate::network::Faults;
+use crate::network::cluster::{Cluster, Mischief, small};
 use weft_smr::{Delivery, PlantedBug};
 use weft_time::Duration;
 

@@ -1,9 +1,7 @@
 //! Clusters under faults: every answered append stays in the log, once, in one order.
 
-mod network;
-
-use network::Faults;
-use network::cluster::{Cluster, Mischief, small};
+use crate::network::Faults;
+use crate::network::cluster::{Cluster, Mischief, small};
 use weft_smr::Delivery;
 use weft_time::Duration;
 

@@ -2,7 +2,7 @@
 //! work requests and permissions.
 //!
 //! A line that begins with `>` is a command to the nodes; the lines below it are its results. Lines with `#` are
-//! comments. `WEFT_UPDATE_SCRIPTS=1 cargo test -p weft-smr --test scripts` writes the current results into the
+//! comments. `WEFT_UPDATE_SCRIPTS=1 cargo test -p weft-smr scripts::` writes the current results into the
 //! scripts: read the difference before you commit it.
 //!
 //! ```text
@@ -19,15 +19,11 @@
 //! `0 -> 1: x` is a datagram, `0 => 1: x` a WRITE into node 1's memory, or a READ of it; `0 => 1,2` are two of them.
 //! Heartbeats are not shown.
 
-#[path = "../../golden_scripts.rs"]
-mod golden_scripts;
-mod network;
-
 use std::fmt::Write as _;
 
-use golden_scripts::scripts_read_as_they_did;
-use network::overheard::{Lines, LogPlaces, Overheard, Words, call};
-use network::{Network, node, wiring};
+use crate::golden_scripts::{self, scripts_read_as_they_did};
+use crate::network::overheard::{Lines, LogPlaces, Overheard, Words, call};
+use crate::network::{Network, node, wiring};
 use weft_smr::log::{Answer, Append, Call, Log, LogParameters, Status, Wire};
 use weft_smr::message::PULSE;
 use weft_smr::slot::word;

@@ -1,10 +1,8 @@
 //! A node crashes before an event of a run. One run is made for each of many events. Afterwards all reported
 //! outcomes hold, no transaction has taken effect in part, and the other nodes continue.
 
-mod network;
-
-use network::workload::{ACCOUNTS, BALANCE, SUM, sum_of_all, sum_of_shard};
-use network::{Faults, Network, Setup, before_events};
+use crate::network::workload::{ACCOUNTS, BALANCE, SUM, sum_of_all, sum_of_shard};
+use crate::network::{Faults, Network, Setup, before_events};
 use weft_txn::{Outcome, Variant};
 use weft_waist::{Engine, EngineState};
 

@@ -1,10 +1,8 @@
 //! Logs that hold little more than the records of one transaction. Attempts that hold room in one log and
 //! find none in another must not wait for each other for ever.
 
-mod network;
-
-use network::workload::{ACCOUNTS, BALANCE, long};
-use network::{Faults, Network, Setup, before_events};
+use crate::network::workload::{ACCOUNTS, BALANCE, long};
+use crate::network::{Faults, Network, Setup, before_events};
 use weft_txn::{Fault, Outcome, Variant};
 
 /// All nodes replicate all shards, and logs have the smallest size possible.

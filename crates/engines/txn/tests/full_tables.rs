@@ -1,12 +1,10 @@
 //! Tables that are filled completely. An insertion is refused before it is decided, at all replicas alike.
 //! Nothing is lost, and transactions that insert nothing still commit.
 
-mod network;
-
 use std::collections::BTreeSet;
 
-use network::workload::{ACCOUNTS, BALANCE, long, long_at, toggle, transfer};
-use network::{Faults, Network, Node, Setup, before_events, node};
+use crate::network::workload::{ACCOUNTS, BALANCE, long, long_at, toggle, transfer};
+use crate::network::{Faults, Network, Node, Setup, before_events, node};
 use weft_time::Duration;
 use weft_txn::Room;
 use weft_txn::message::{Header, Kind, Put, RecordPart, write, write_list};

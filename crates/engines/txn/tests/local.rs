@@ -1,10 +1,8 @@
 //! Hosts execute transactions over their own tables. The history is strictly serializable, however far the
 //! tables lag behind.
 
-mod network;
-
-use network::workload::{ACCOUNTS, BALANCE};
-use network::{Faults, Network, Setup, before_events};
+use crate::network::workload::{ACCOUNTS, BALANCE};
+use crate::network::{Faults, Network, Setup, before_events};
 use weft_time::Duration;
 
 const LOSSY: Faults = Faults { loss: 30, duplication: 30, late: 50 };

@@ -1,12 +1,10 @@
 //! The checks of random schedules find each planted bug.
 #![cfg(feature = "planted-bugs")]
 
-mod network;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use network::workload::{ACCOUNTS, BALANCE};
-use network::{Network, Setup};
+use crate::network::workload::{ACCOUNTS, BALANCE};
+use crate::network::{Network, Setup};
 use weft_time::Duration;
 use weft_txn::PlantedBug;
 

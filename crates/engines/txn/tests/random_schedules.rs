@@ -1,10 +1,8 @@
 //! Random transactions over a faulty network are strictly serializable. Nothing is lost, and no lock or
 //! record is left behind.
 
-mod network;
-
-use network::workload::{ACCOUNTS, BALANCE, sum_into_absent};
-use network::{Faults, Network, Setup};
+use crate::network::workload::{ACCOUNTS, BALANCE, sum_into_absent};
+use crate::network::{Faults, Network, Setup};
 use weft_txn::Variant;
 
 const LOSSY: Faults = Faults { loss: 30, duplication: 30, late: 50 };

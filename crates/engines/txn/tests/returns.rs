@@ -2,10 +2,8 @@
 //! again. One run is made for each of many events. Nothing is lost or reported twice, in the end each shard
 //! is led by its own node, and all replicas have the same objects.
 
-mod network;
-
-use network::workload::{ACCOUNTS, BALANCE, sum_of_all, sum_of_shard};
-use network::{Faults, Network, Setup, before_events};
+use crate::network::workload::{ACCOUNTS, BALANCE, sum_of_all, sum_of_shard};
+use crate::network::{Faults, Network, Setup, before_events};
 use weft_time::Duration;
 use weft_txn::Outcome;
 use weft_waist::{Engine, EngineState, NodeSet};

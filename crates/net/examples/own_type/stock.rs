@@ -31,7 +31,7 @@ pub fn definition() -> Definition {
     data.finish()
 }
 
-/// The solver's verdict about the type: `cargo test -p weft-model --test own_type` compares it, and writes it with
+/// The solver's verdict about the type: `cargo test -p weft-model own_type::` compares it, and writes it with
 /// `WEFT_UPDATE_VERDICTS=1`.
 pub const VERDICTS: &str = include_str!("stock.toml");
 

@@ -10,7 +10,7 @@ use weft_wire::datagram;
 use weft_wire::frame::{Endpoint, Flow, emit_udp_frame};
 use weft_wire::roce::{Opcode, Reth};
 
-use crate::pair::{NOW, PSN, Pair, address, hardware, spi};
+use super::pair::{NOW, PSN, Pair, address, hardware, spi};
 
 /// Offset of the PSP header, where the authenticated part of a frame begins.
 const PSP_AT: usize = 42;

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub mod replicator;
+
 use std::collections::VecDeque;
 
 use weft_sim::{Director, Machine, MachineId, Machines, PortConfig, SwitchConfig, World};

@@ -1,0 +1,4 @@
+//! The tests of this crate's public interface, in one binary: each binary costs seconds to build.
+
+mod command;
+mod report;

@@ -1,0 +1,11 @@
+//! The tests of this crate's public interface, in one binary: each binary costs seconds to build.
+
+mod client;
+#[path = "../../golden_scripts.rs"]
+mod golden_scripts;
+mod hostile;
+mod logs;
+mod network;
+mod planted_bugs;
+mod random_faults;
+mod scripts;
