@@ -3,7 +3,7 @@
 //! Verilator's declarations.
 
 use std::path::{Path, PathBuf};
-use std::{env, fs};
+use std::{env, fs, thread};
 
 use crate::ports::Ports;
 use crate::verilator::{self, Top, Verilator};
@@ -32,6 +32,7 @@ pub(crate) fn build(
     let tool = Verilator::find(root)?;
     rerun_if_changed(&manifest.join("cpp"));
     let mut packages = all.clone();
+    let mut tops = Vec::new();
     for top in TOPS {
         // The variable names another list of sources, for example a netlist.
         let variable = format!("WEFT_RTL_FILES_{}", top.module.to_uppercase());
@@ -46,15 +47,31 @@ pub(crate) fn build(
         };
         let is_known = |source: &&PathBuf| all.iter().any(|known| known.file_name() == source.file_name());
         packages.extend(sources.iter().filter(|source| !is_known(source)).cloned());
-        build_top(top, &tool, &sources, manifest, &root.join("target/verilated"), out)?;
+        tops.push((top, sources));
+    }
+    let kept = root.join("target/verilated");
+    // Verilator runs on one core, and so does the compiler for a model in one file: the models are built side by side.
+    let models = thread::scope(|scope| {
+        let build = |(top, sources)| build_top(top, &tool, sources, manifest, &kept, out);
+        let builds: Vec<_> =
+            tops.iter().map(|(top, sources)| scope.spawn(move || build((*top, sources)))).collect();
+        builds.into_iter().map(|build| build.join().expect("no build panics")).collect::<Vec<_>>()
+    });
+    for ((top, _), model) in tops.iter().zip(models) {
+        let model = model?;
+        write(&out.join(format!("{}_ports.rs", top.module)), &read(&model.join("ports.rs"))?)?;
+        write(&out.join(format!("{}_functions.rs", top.module)), &Ports::functions(top.module))?;
+        // If the kept model is deleted, it is built again.
+        rerun_if_changed(&model);
+        verilator::link(*top, &model);
     }
     verilator::link_runtime();
     Ok(packages)
 }
 
-/// Builds the model of a top and links it. A model takes minutes to compile and does not depend on Cargo's
-/// profile. So all profiles share it, under a name that contains the digest of its inputs. It is built in a
-/// temporary directory and moved to that name when it is complete.
+/// Builds the model of a top. A model takes minutes to compile and does not depend on Cargo's profile. So all
+/// profiles share it, in a directory of `models` whose name contains the digest of its inputs; the result is that
+/// directory. The model is built in a temporary directory and moved there when it is complete.
 fn build_top(
     top: Top,
     tool: &Verilator,
@@ -62,13 +79,13 @@ fn build_top(
     manifest: &Path,
     models: &Path,
     out: &Path,
-) -> Result<(), String> {
+) -> Result<PathBuf, String> {
     let cpp = ["model.cpp", "runtime.cpp"].map(|name| manifest.join("cpp").join(name));
     let build = ["ports.rs", "verilator.rs"].map(|name| manifest.join("build").join(name));
     let parts = [&cpp, &build, sources].concat();
     let kept = models.join(format!("{}-{:016x}", top.module, digest(top, &parts)?));
     if !kept.exists() {
-        let work = out.join("verilated");
+        let work = out.join("verilated").join(top.module);
         remove(&work)?;
         fs::create_dir_all(&work).map_err(|error| format!("{}: {error}", work.display()))?;
         let model = tool.verilate(top, sources, &work.join("cpp"))?;
@@ -84,12 +101,7 @@ fn build_top(
             return Err(format!("the model cannot be moved to {}", kept.display()));
         }
     }
-    write(&out.join(format!("{}_ports.rs", top.module)), &read(&kept.join("ports.rs"))?)?;
-    write(&out.join(format!("{}_functions.rs", top.module)), &Ports::functions(top.module))?;
-    // If the kept model is deleted, it is built again.
-    rerun_if_changed(&kept);
-    verilator::link(top, &kept);
-    Ok(())
+    Ok(kept)
 }
 
 /// Digest of the contents of the files and of the options for the tools (FNV-1a).
