@@ -14,7 +14,7 @@ QUICK ?= --workspace --exclude weft-conformance
 
 export CARGO_TERM_PROGRESS_WHEN ?= auto
 
-.PHONY: help demo test quick model lint unit formal blocks sim synth oracle porcupine campaign cluster determinism errors pages python redis verbs rxe docs mutants spread fuzz fuzz-replay nightly compare build clean
+.PHONY: help demo test quick model lint unit formal blocks sim synth oracle porcupine campaign cluster determinism errors pages python redis verbs rxe docs mutants coverage coverage-rtl spread fuzz fuzz-replay nightly compare build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -141,6 +141,12 @@ rxe: ## Against Linux's soft RoCE in a QEMU guest, with lost, doubled and reorde
 
 mutants: ## Make a random sample of small changes, which tests should notice: MUTANTS="--count 40 --package node"
 	tools/mutants.py $(MUTANTS)
+
+coverage: ## How many lines of Rust the tests execute, for each crate, without the gateware: COVERAGE="--package kv"
+	@tools/coverage.py $(COVERAGE)
+
+coverage-rtl: $(VENV)/.ready ## How many lines and toggles of the gateware the block tests execute: COVERAGE="rtl/rdma"
+	@$(VENV)/bin/python tools/coverage_rtl.py $(COVERAGE)
 
 # Without a package index the test says that it is skipped.
 spread: build ## A fault campaign on two workers of Dask, of which one is killed

