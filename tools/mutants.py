@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Mutation testing: makes a random sample of small changes to the code, each of which some test should detect.
 
-    tools/mutants.py [--count N] [--seed S] [--package P]... [--only TEXT] [--also P]... [--out FILE]
+    tools/mutants.py [--count N] [--skip N] [--seed S] [--package P]... [--only TEXT] [--also P]... [--out FILE]
 
 cargo-mutants (`cargo install --locked cargo-mutants`) lists the possible changes. This script draws a sample of them and
 makes each change separately in a copy of the last commit, `target/mutants`. There it runs the tests of the changed
@@ -86,6 +86,7 @@ def judged(mutant, also):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=200, help="how many (200)")
+    parser.add_argument("--skip", type=int, default=0, help="how many of these, the first, were tried before (0)")
     parser.add_argument("--seed", type=int, default=1, help="which sample (1)")
     parser.add_argument("--package", action="append", help=f"without `weft-`; {', '.join(PACKAGES)} if none is given")
     parser.add_argument("--only", default="", help="what the name of a change contains: a file, a function")
@@ -97,7 +98,7 @@ def main():
         sys.exit(2)
     packages = arguments.package or PACKAGES
     mutants = [mutant for mutant in listed(packages) if arguments.only in mutant["name"]]
-    sample = random.Random(arguments.seed).sample(mutants, min(arguments.count, len(mutants)))
+    sample = random.Random(arguments.seed).sample(mutants, min(arguments.count, len(mutants)))[arguments.skip :]
     print(f"{len(sample)} of {len(mutants)} changes of {', '.join(packages)}, seed {arguments.seed}", flush=True)
     copied()
     outcomes = collections.Counter()
