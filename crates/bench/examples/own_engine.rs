@@ -16,11 +16,11 @@
 use serde::Serialize;
 use weft_bench::compare::{LogContender, Point};
 use weft_check::{Action, History, Operation, Options, Outcome, Reply, Verdict};
-use weft_harness::result::to_json;
 use weft_harness::{
     AnyContender, Caller as Client, Contender, ContenderCluster, Contest, Ended, Load, NodeCampaign,
     OneEngine, UPDATE,
 };
+use weft_results::to_json;
 use weft_sim::{CostProfile, FaultPlan, NetworkProfile};
 use weft_time::{Duration, Instant};
 use weft_waist::{

@@ -6,9 +6,9 @@ use std::time;
 
 use weft_client::{Client, Cluster as ClusterDescription, EngineDescription};
 use weft_cluster::{EnginesConfig, PeerConfig};
-use weft_harness::histogram::Recorder;
-use weft_harness::result::{Check, Machine, MachineKind, MeasuredRun, WorkloadDescription, World};
 use weft_net::Stop;
+use weft_results::histogram::Recorder;
+use weft_results::{Check, Machine, MachineKind, MeasuredRun, WorkloadDescription, World};
 use weft_time::{Duration, Instant};
 
 use crate::kv::real::cluster::{Addresses, Cluster, ClusterSettings, CoreTurns};

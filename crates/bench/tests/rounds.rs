@@ -1,7 +1,7 @@
 //! Tests of campaigns of the rounds engine: their findings, and that they are deterministic.
 
 use weft_bench::rounds::{Campaign, CampaignResult, FaultClass, Service};
-use weft_harness::NicModel;
+use weft_results::NicModel;
 
 fn campaign(nodes: usize, seeds: std::ops::RangeInclusive<u64>, faults: FaultClass) -> Campaign {
     Campaign {

@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use weft_bench::kv::simulated::{BenchLimit, Campaign, ClusterParameters, NodeNic, SimulatedBench};
 #[cfg(feature = "planted-bugs")]
 use weft_harness::NodeBug;
-use weft_harness::result::Checked;
 use weft_kv::ReadPolicy;
+use weft_results::Checked;
 use weft_sim::{CostProfile, FaultKind, FaultKinds, FaultPlan, NetworkProfile};
 use weft_time::Duration;
 use weft_waist::NodeSet;

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use weft_bench::kv::simulated::CaptureWindow;
-use weft_harness::NicModel;
-use weft_harness::result::{NeighbourFile, RunResult, World, write_whole};
-use weft_harness::table::{Column, Table, microseconds};
 use weft_perftest::{Amount, DataChecked, RdmaBench, RdmaOperation, RdmaResult};
 use weft_report::{DataTypes, OtherResults, Run, Transactions, page};
+use weft_results::NicModel;
+use weft_results::table::{Column, Table, microseconds};
+use weft_results::{NeighbourFile, RunResult, World, write_whole};
 use weft_sim::{Fault, FaultPlan};
 use weft_time::{Duration, Instant};
 

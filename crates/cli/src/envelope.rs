@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 use serde_json::{Map, Value};
-use weft_harness::result::to_json;
+use weft_results::to_json;
 
 use crate::replay::CommandLine;
 

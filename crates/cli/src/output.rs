@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::builder::StyledStr;
-use weft_harness::result::write_whole;
+use weft_results::write_whole;
 
 use crate::failure::Failure;
 

@@ -6,11 +6,11 @@ use std::str::FromStr;
 
 use weft_bench::rdt::TypeName;
 use weft_bench::rounds::{GATES_MEMBERS_MAX, GATES_PROPOSAL_BYTES_MAX, GATES_WINDOW};
-use weft_harness::NicModel;
-use weft_harness::result::World;
 use weft_kv::ReadPolicy;
 use weft_perftest::Congestion;
 use weft_rdt::replica::FOLD_MAX;
+use weft_results::NicModel;
+use weft_results::World;
 use weft_rounds::{MEMBERS_MAX, Quorums};
 use weft_time::Duration;
 use weft_waist::{NODES_MAX, NodeId, NodeSet};

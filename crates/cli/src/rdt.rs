@@ -7,11 +7,11 @@ use std::time::Instant;
 use clap::{Args, Subcommand};
 use serde::{Serialize, Serializer};
 use serde_json::json;
-use weft_harness::result::write_whole;
-use weft_harness::table::{Column, Table, grouped, three_digits};
 use weft_model::rdt::{Derived, Explained, Solver, derive_all, smt_text};
 use weft_rdt::client::signatures;
 use weft_rdt::{Definition, types, verdict};
+use weft_results::table::{Column, Table, grouped, three_digits};
+use weft_results::write_whole;
 
 use crate::envelope::Basis;
 use crate::failure::{Failure, Verdict};
@@ -255,7 +255,7 @@ mod tests {
         ] {
             assert!(text.contains(words), "{words} is not in {text}");
         }
-        assert!(weft_harness::result::to_json(&outcome).contains("\"every_verdict_proved\": true"));
+        assert!(weft_results::to_json(&outcome).contains("\"every_verdict_proved\": true"));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
-use weft_harness::result::{ResultError, RunResult, write_whole};
 use weft_report::{DataTypes, OtherResults, Run, Transactions, drawings, page};
+use weft_results::{ResultError, RunResult, write_whole};
 
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Staging};

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use weft_client::{ClusterStatus, NodeOverview, state_name, status};
 use weft_cluster::status::{EngineReport, ServiceStatus};
 use weft_cluster::{ClusterConfig, Phase};
-use weft_harness::table::{Column, Table, grouped};
 use weft_net::Stop;
+use weft_results::table::{Column, Table, grouped};
 use weft_time::Duration;
 use weft_waist::{NodeSet, View};
 

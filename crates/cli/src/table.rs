@@ -1,7 +1,7 @@
 //! The table of results that all benchmarks print.
 
-use weft_harness::result::{Checked, RunResult, World};
-use weft_harness::table::{Column, Table, faults_line, grouped, microseconds, three_digits};
+use weft_results::table::{Column, Table, faults_line, grouped, microseconds, three_digits};
+use weft_results::{Checked, RunResult, World};
 
 use crate::failure::Verdict;
 

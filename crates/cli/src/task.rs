@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use serde::Serialize;
 use weft_check::lines;
-use weft_harness::result::write_whole;
+use weft_results::write_whole;
 
 use crate::csv;
 use crate::envelope::{Basis, enclose};

@@ -3,8 +3,8 @@
 use std::io;
 
 use weft_harness::activity::Activity;
-use weft_harness::result::{Lane, Mark, MarkKind, RunResult, Timeline};
 use weft_report::perfetto::{Trace, Track};
+use weft_results::{Lane, Mark, MarkKind, RunResult, Timeline};
 use weft_time::{Duration, Instant};
 
 /// The trace of a result, as bytes.

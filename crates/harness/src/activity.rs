@@ -1,10 +1,11 @@
 //! The activity of a cluster in a run: completed operations over time, states of the nodes, and faults.
 
+use weft_results::{Lane, Mark, MarkKind, NodeState, StateSpan, Timeline, since_ns};
 use weft_sim::{Fault, FaultPlan};
 use weft_time::{Duration, Instant};
+use weft_waist::EngineState;
 
 use crate::ClusterHost;
-use crate::result::{Lane, Mark, MarkKind, NodeState, StateSpan, Timeline, since_ns};
 
 /// The events of a run, with their times.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -53,6 +54,15 @@ impl Activity {
             }
         }
         (self.answered, self.looked) = (answered, now);
+    }
+}
+
+/// The state of a node whose engine is in this state.
+pub const fn node_state(engine: EngineState) -> NodeState {
+    match engine {
+        EngineState::Full => NodeState::Serving,
+        EngineState::Joining { .. } | EngineState::Starting | EngineState::Restored => NodeState::Joining,
+        EngineState::Lost => NodeState::Fenced,
     }
 }
 

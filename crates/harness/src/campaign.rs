@@ -10,11 +10,9 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde::Serialize;
+use weft_results::merge::{DESCRIBED_MAX, hash_of};
 use weft_sim::{FaultKinds, FaultPlan, Machine, PlanShape, World};
 use weft_time::Duration;
-
-/// Maximum number of violations that are described. All are counted.
-pub(crate) const DESCRIBED_MAX: usize = 20;
 
 /// Results of a campaign.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -102,10 +100,6 @@ impl<About> Findings<About> {
     pub const fn checked(&self, held: &'static str) -> &'static str {
         if self.violations_found == 0 { held } else { "violation" }
     }
-}
-
-pub(crate) fn hash_of(log_hashes: &str) -> String {
-    format!("{:016x}", xxhash_rust::xxh3::xxh3_64(log_hashes.as_bytes()))
 }
 
 /// Adds the faults injected in a run to the counts by kind.

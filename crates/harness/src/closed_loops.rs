@@ -1,10 +1,10 @@
 //! Clients in closed loops: each makes its next call when the previous one has ended.
 
+use weft_results::histogram::Recorder;
 use weft_time::{Duration, Instant};
 use weft_workload::Random;
 
 use crate::ClientProgram;
-use crate::histogram::Recorder;
 
 /// Kind of a call that updates: an index into the default of [`Caller::KINDS`].
 pub const UPDATE: usize = 0;

@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use weft_results::histogram::{Latencies, Summary};
+use weft_results::{Check, Machine, MeasuredRun, WorkloadDescription, World};
 use weft_sim::{CostProfile, FaultPlan, NetworkProfile, PlanError};
 use weft_time::{Duration, Instant};
 use weft_workload::Random;
 
-use crate::histogram::{Latencies, Summary};
-use crate::result::{Check, Machine, MeasuredRun, WorkloadDescription, World};
 use crate::{
     Assemble, Caller, ClosedLoops, Cluster, ClusterOf, DRIFT_PPM, LEASE, NodeCampaign, NodeCampaignResult,
     Pace, Planted, ShippedParameters, Subject, faults_of,
@@ -164,7 +164,7 @@ impl Contest {
         cluster.run_until(self.calls_end_at(&cluster));
         let (_, clients) = cluster.drivers().next().expect("clients do not crash");
         let basis = format!("cost profile `{}`: {}", self.profile.name, self.profile.basis);
-        let machine = Machine::simulated(&self.network, basis);
+        let machine = Machine::simulated(self.network.name, basis);
         let description = workload.of_run(World::Sim, machine, self.nodes, self.seed);
         let mut run = MeasuredRun::new(description, clients.recorder(), check(&cluster));
         run.result.log_hash = Some(cluster.world.log_hash().to_string());

@@ -1,5 +1,5 @@
-//! Shared parts of campaigns and measurements of all engines: simulated clusters, fault campaigns, result
-//! files and tables.
+//! Shared parts of campaigns and measurements of all engines: simulated clusters, clients in closed loops, fault
+//! campaigns.
 //!
 //! A [`Cluster`] is a simulated world of nodes, of the membership service with its stored state, and of
 //! clients. Each node's host runs the shipped program ([`NodeHost`] around `weft_node::Node`), so that
@@ -26,20 +26,15 @@ mod closed_loops;
 mod cluster;
 mod contest;
 pub mod gateware;
-pub mod histogram;
 mod host;
 mod keys;
 mod membership;
-pub mod merge;
-mod nic_model;
 mod node_campaign;
 mod partings;
 mod planted;
 pub mod progress;
-pub mod result;
 mod shipped;
 mod station;
-pub mod table;
 
 pub use campaign::{Findings, Judgement, Violation, add_faults, add_live_within, faults_of, random_plan};
 pub use clients::{CALLED_SLOT, ClientMachine, ClientProgram};
@@ -51,7 +46,6 @@ pub use contest::{AnyContender, CLIENTS_BEGIN, Contender, ContenderCluster, Cont
 pub use host::{NodeHost, SimulatedHalf, StatusChange, Views, incarnation};
 pub use keys::{KeyHolder, Keys, Sealed, SealedClients, SharedKeys, Watch};
 pub use membership::{Disk, MembershipMachine, SharedDisk};
-pub use nic_model::NicModel;
 pub use node_campaign::{DRIFT_PPM, LEASE, NodeCampaign, NodeCampaignResult, Subject};
 pub use partings::{PartedCluster, Partings};
 #[cfg(feature = "planted-bugs")]

@@ -78,7 +78,7 @@ impl Drop for Progress {
 }
 
 fn plain_line(label: &str, done: u64, total: u64, passed: Duration) -> String {
-    let (seconds, grouped) = (passed.as_secs(), crate::table::grouped);
+    let (seconds, grouped) = (passed.as_secs(), weft_results::table::grouped);
     match u128::from(done.min(total)) * 100 {
         _ if total == 0 => format!("{label}: {} after {seconds} s", grouped(done)),
         hundredfold => {

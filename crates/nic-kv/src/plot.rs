@@ -1,7 +1,7 @@
 //! Draws the measurements as curves on one page.
 
-use weft_harness::table::{grouped, with_prefix};
 use weft_report::curves::{Axis, Figure, Line, Point};
+use weft_results::table::{grouped, with_prefix};
 
 use super::result::{NicKvResult, SaturationRun};
 use super::{CYCLE_NS, paper};

@@ -15,8 +15,8 @@ pub use runs::{LossRun, NodesRun, Placed, SaturationRun, SizeRun};
 #[cfg(test)]
 pub(super) use tests::example;
 
-use weft_harness::result::{Checked, RunResult};
-use weft_harness::table::{Column, Table, grouped, microseconds, three_digits, with_prefix};
+use weft_results::table::{Column, Table, grouped, microseconds, three_digits, with_prefix};
+use weft_results::{Checked, RunResult};
 
 use self::ways::{LeaderWriteNs, LeaderWriteParts, ReadNs, ReplicationPath, WayNs, WriteNs, leader_parts};
 use super::hbm::HbmAccess;

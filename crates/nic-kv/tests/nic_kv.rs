@@ -1,8 +1,8 @@
 //! Tests of the key-value engine in gateware on idle cards. Its cycle counts do not depend on the machine.
 
 use serde_json::Value;
-use weft_harness::result::to_json;
 use weft_nic_kv::{NicKvBench, Part, page};
+use weft_results::to_json;
 
 fn result(parts: &[Part]) -> (Value, String) {
     let bench = NicKvBench {

@@ -2,8 +2,8 @@
 //!
 //!     cargo run --release -p weft-perftest --example rdma -- sim|net OPERATION SIZE [MILLISECONDS [QUEUE_PAIRS [DEPTH]]]
 
-use weft_harness::result::{World, to_json};
 use weft_perftest::{Amount, RdmaBench, SERVER_COMMAND, child_main};
+use weft_results::{World, to_json};
 use weft_time::Duration;
 
 type Failure = Box<dyn std::error::Error>;

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use weft_harness::histogram::Latencies;
+use weft_results::histogram::Latencies;
 use weft_time::{Duration, Instant};
 use weft_verbs::{Completion, CompletionStatus, LocalBuffer, QueuePairNumber, RemoteAddress, WorkRequest};
 

@@ -37,9 +37,9 @@ use std::process::Command;
 
 use weft_gateware::RtlNic;
 use weft_gateware::latency::{self, WriteLatencies};
-use weft_harness::NicModel;
 use weft_net::process::own_executable;
 use weft_nic::{NoEngine, SoftNic};
+use weft_results::NicModel;
 use weft_sim::{CostProfile, Execution, Fault, FaultPlan, LinkDirection, SwitchConfig};
 use weft_time::{Duration, Instant};
 
@@ -54,9 +54,9 @@ pub use result::{DataChecked, DirectionResult, Limit, LossBound, RdmaResult, Rou
 use limit::MeanMessage;
 use load::{Load, Tuning};
 use simulated::{Simulation, Speed, Topology};
-use weft_harness::histogram::Latencies;
 use weft_harness::progress::Progress;
-use weft_harness::result::World;
+use weft_results::World;
+use weft_results::histogram::Latencies;
 
 /// The hidden subcommand with which a benchmark starts its server. It calls [`child_main`] with the arguments
 /// that follow.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use weft_harness::result::World;
+use weft_results::World;
 use weft_time::Duration;
 use weft_verbs::{Operation, PathMtu, RemoteAddress};
 

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use weft_harness::histogram::Latencies;
+use weft_results::histogram::Latencies;
 
 /// The verb under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

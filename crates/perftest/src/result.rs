@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use weft_gateware::latency::WriteLatencies;
-use weft_harness::histogram::{Latencies, Summary};
-use weft_harness::result::World;
+use weft_results::World;
+use weft_results::histogram::{Latencies, Summary};
 
 use super::load::RdmaOperation;
 use super::payload::Verification;

@@ -1,6 +1,6 @@
 //! A histogram of times, by node, with a logarithmic axis.
 
-use weft_harness::table::time_with_unit;
+use weft_results::table::time_with_unit;
 
 use super::latency::{grid_line, label_at};
 use super::markup::{Markup, coordinate};

@@ -1,6 +1,6 @@
 //! Figures with curves of one quantity as a function of another, on a separate page.
 
-use weft_harness::table::with_prefix;
+use weft_results::table::with_prefix;
 
 use super::WOVEN;
 use super::latency::{grid_line, label_at};

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::Value;
-use weft_harness::result::{Mark, MarkKind, ResultError, Timeline};
-use weft_harness::table::{three_digits, time_with_unit};
+use weft_results::table::{three_digits, time_with_unit};
+use weft_results::{Mark, MarkKind, ResultError, Timeline};
 
 use super::bars::{self, Bars};
 use super::curves::{self, Axis, Figure, Line, Point};

@@ -1,9 +1,9 @@
 //! The chart of latency distributions: latency as a function of the percentile. Each further nine of the
 //! percentile takes the same width of the axis.
 
-use weft_harness::histogram::QuantilePoint;
-use weft_harness::result::LatencyResult;
-use weft_harness::table::{grouped, time_with_unit};
+use weft_results::LatencyResult;
+use weft_results::histogram::QuantilePoint;
+use weft_results::table::{grouped, time_with_unit};
 
 use super::markup::{Markup, coordinate};
 use super::scale::{Scale, logarithmic_ticks};

@@ -22,8 +22,8 @@ pub use other::OtherResults;
 pub use svg::{Drawing, drawings};
 pub use transactions::Transactions;
 
-use weft_harness::result::{Checked, LatencyResult, MachineKind, RunResult};
-use weft_harness::table::{grouped, microseconds, three_digits, time_with_unit, with_prefix};
+use weft_results::table::{grouped, microseconds, three_digits, time_with_unit, with_prefix};
+use weft_results::{Checked, LatencyResult, MachineKind, RunResult};
 
 /// The width of a chart in its own units. The page scales the chart.
 const CHART_WIDTH: f64 = 980.0;
@@ -402,7 +402,7 @@ fn relative_link(folder: &str, path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_harness::result::{Mark, MarkKind, World, example};
+    use weft_results::{Mark, MarkKind, World, example};
 
     fn two_runs(first: &RunResult, second: &RunResult) -> String {
         let runs = [

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::{Map, Value};
-use weft_harness::result::ResultError;
-use weft_harness::table::{grouped, three_digits, time_with_unit, with_prefix};
+use weft_results::ResultError;
+use weft_results::table::{grouped, three_digits, time_with_unit, with_prefix};
 
 use super::curves::{self, Axis, Figure, Line, Point};
 use super::markup::Markup;

@@ -1,8 +1,8 @@
 //! The chart of a run over time: at the top the throughput, below it the state of each node, on one time
 //! axis. Events of the cluster are vertical lines through both.
 
-use weft_harness::result::{Lane, Mark, MarkKind, NodeState, RunResult, Timeline};
-use weft_harness::table::{grouped, three_digits, time_with_unit, with_prefix};
+use weft_results::table::{grouped, three_digits, time_with_unit, with_prefix};
+use weft_results::{Lane, Mark, MarkKind, NodeState, RunResult, Timeline};
 
 use super::latency::{grid_line, label_at};
 use super::markup::{Markup, coordinate};
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn labels_do_not_cover_each_other() {
-        let mut result = weft_harness::result::example(weft_harness::result::World::Sim);
+        let mut result = weft_results::example(weft_results::World::Sim);
         for mark in &mut result.marks {
             mark.at_ns = 50_000_000;
         }

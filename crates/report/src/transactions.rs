@@ -7,8 +7,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::Value;
-use weft_harness::result::ResultError;
-use weft_harness::table::{grouped, microseconds, three_digits, time_with_unit, with_prefix};
+use weft_results::ResultError;
+use weft_results::table::{grouped, microseconds, three_digits, time_with_unit, with_prefix};
 
 use super::curves::{self, Axis, Figure, Line};
 use super::latency::{grid_line, label_at};

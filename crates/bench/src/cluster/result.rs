@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use weft_check::lines;
-use weft_harness::table::{Table, grouped};
+use weft_results::table::{Table, grouped};
 
 use super::{ClusterLoad, Count};
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use weft_harness::Standing;
-use weft_harness::table::{Table, grouped, microseconds, with_prefix};
+use weft_results::table::{Table, grouped, microseconds, with_prefix};
 
 use super::{CompareBench, EngineName};
 

@@ -10,7 +10,7 @@ use weft_kv::{Client, ClientParameters, ReadPolicy, Task};
 use weft_time::{Duration, Instant};
 use weft_waist::{NodeId, NodeSet};
 
-use weft_harness::histogram::Recorder;
+use weft_results::histogram::Recorder;
 use weft_workload::{ClientShare, Generator, Step, Workload, fill_value, fingerprint, key_of};
 use weft_workload::{Limit, Load, Scheduler};
 

@@ -7,7 +7,7 @@ pub mod simulated;
 
 use serde_json::json;
 use weft_check::locks::{self, Hold};
-use weft_harness::result::{Check, Checked, WorkloadDescription};
+use weft_results::{Check, Checked, WorkloadDescription};
 use weft_time::Duration;
 
 /// The kinds of calls that are measured.

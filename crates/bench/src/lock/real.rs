@@ -5,8 +5,8 @@ use std::time;
 use weft_check::locks::Hold;
 use weft_client::{Acquired, Client, EngineDescription, Error, Lease, Locks};
 use weft_cluster::{EnginesConfig, LockConfig};
-use weft_harness::result::MeasuredRun;
 use weft_net::Stop;
+use weft_results::MeasuredRun;
 use weft_workload::Random;
 
 use super::holds::Holds;

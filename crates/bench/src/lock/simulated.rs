@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use weft_check::locks::Hold;
-use weft_harness::result::MeasuredRun;
 use weft_harness::{ClosedLoops, ClusterOf, Contest, MakeEngines, Subject};
 use weft_node::EngineChoice;
+use weft_results::MeasuredRun;
 use weft_sim::{LocalClock, PlanError};
 use weft_time::{Duration, Instant};
 
@@ -110,7 +110,7 @@ pub fn measure(contest: &Contest, workload: Workload, replay: String) -> Result<
 #[cfg(test)]
 mod tests {
     use weft_harness::NodeCampaign;
-    use weft_harness::result::Checked;
+    use weft_results::Checked;
     use weft_sim::{CostProfile, FaultPlan, NetworkProfile};
 
     use super::*;

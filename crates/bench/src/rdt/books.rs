@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use weft_check::replicated::{Call, Client, Replicated};
-use weft_harness::histogram::Latencies;
 use weft_harness::node_id;
 use weft_rdt::replica::{Counts, Observer};
 use weft_rdt::{Arguments, Object};
+use weft_results::histogram::Latencies;
 use weft_time::{Duration, Instant};
 use weft_waist::{Epoch, NodeSet, View};
 

@@ -7,8 +7,8 @@
 //! too. Updates that combine may be folded before they are sent.
 
 use serde::Serialize;
-use weft_harness::histogram::Summary;
-use weft_harness::table::{Table, grouped, three_digits};
+use weft_results::histogram::Summary;
+use weft_results::table::{Table, grouped, three_digits};
 use weft_sim::{CostProfile, NetworkProfile};
 
 use super::measure::RdtBench;

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use weft_check::replicated::ReplicatedReport;
-use weft_harness::activity::Activity;
-use weft_harness::histogram::{Latencies, Summary};
-use weft_harness::result::NodeState;
+use weft_harness::activity::{Activity, node_state};
 use weft_harness::{Planted, faults_of, node_id};
 use weft_rdt::{Category, Type};
+use weft_results::NodeState;
+use weft_results::histogram::{Latencies, Summary};
 use weft_sim::{FaultPlan, NetworkProfile, PlanError};
 use weft_time::{Duration, Instant};
 use weft_waist::{Engine, NodeSet};
@@ -335,7 +335,7 @@ impl Cluster {
     fn note(&self, activity: &mut Activity) -> u64 {
         let answered = self.books.borrow().nodes.iter().map(|node| node.answered).sum();
         activity.look(self.now(), answered, |node| {
-            self.engine(node).map_or(NodeState::Down, |engine| engine.status().state.into())
+            self.engine(node).map_or(NodeState::Down, |engine| node_state(engine.status().state))
         });
         answered
     }

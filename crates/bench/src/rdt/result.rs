@@ -1,7 +1,7 @@
 //! The result of a measurement of replicated data types, as JSON and as text.
 
 use serde::Serialize;
-use weft_harness::table::{Column, Table, faults_line, grouped, three_digits, time_with_unit};
+use weft_results::table::{Column, Table, faults_line, grouped, three_digits, time_with_unit};
 use weft_sim::{CostProfile, FaultPlan, PlanError};
 
 use super::measure::{Measured, RdtBench};
@@ -123,7 +123,7 @@ impl RdtResult {
             Column::numbers("p99", "ns"),
             Column::numbers("longest", "ns"),
         ]);
-        let mut row = |name: String, summary: &weft_harness::histogram::Summary| {
+        let mut row = |name: String, summary: &weft_results::histogram::Summary| {
             table.row([
                 name,
                 grouped(summary.operations),

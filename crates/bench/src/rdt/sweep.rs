@@ -2,7 +2,7 @@
 //! systems.
 
 use serde::Serialize;
-use weft_harness::table::{Table, three_digits};
+use weft_results::table::{Table, three_digits};
 
 use super::result::RdtResult;
 use super::system::{Commit, System};
@@ -196,6 +196,6 @@ mod tests {
         assert!(ratio.response > 1.0);
         let text = result.to_text();
         assert!(text.contains("waverunner") && text.contains("repeat   again"), "{text}");
-        assert!(weft_harness::result::to_json(&result).starts_with("{\n  \"result\": \"rdt-sweep\""));
+        assert!(weft_results::to_json(&result).starts_with("{\n  \"result\": \"rdt-sweep\""));
     }
 }

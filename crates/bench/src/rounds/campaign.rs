@@ -7,12 +7,12 @@ use std::str::FromStr;
 use serde::Serialize;
 use weft_check::{Options, Verdict};
 use weft_cluster::{AgentParameters, ServiceParameters};
-use weft_harness::NicModel;
 #[cfg(feature = "planted-bugs")]
 use weft_harness::NodeBug;
 use weft_harness::{Findings, Judgement, Planted, Sealed, add_faults};
 use weft_nic::Nic;
 use weft_node::RoundsPauses;
+use weft_results::NicModel;
 use weft_rounds::Quorums;
 use weft_rounds::message::Phase;
 use weft_sim::{CostProfile, Fault, FaultPlan, LinkDirection, NetworkProfile, Stream};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use weft_gateware::{RtlRounds, RtlRoundsConfig};
-use weft_harness::NicModel;
+use weft_results::NicModel;
 use weft_rounds::{Ckc, Parameters, Register, Rounds};
 use weft_sim::{CostProfile, NetworkProfile};
 use weft_time::{Duration, Instant};

@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use weft_check::{Agreement, Entry};
 use weft_harness::SimulatedHalf;
-use weft_harness::histogram::Latencies;
 use weft_node::{HostHalf, HostIo, RoundsHalf};
+use weft_results::histogram::Latencies;
 use weft_rounds::message::{Answer, Call, Phase, Status, Value};
 use weft_time::{Duration, Instant};
 use weft_waist::{Configuration, EngineState, EngineStatus};

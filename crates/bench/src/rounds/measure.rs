@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use weft_harness::activity::Activity;
-use weft_harness::histogram::Latencies;
-use weft_harness::result::NodeState;
-use weft_harness::{NicModel, Planted, faults_of};
+use weft_harness::activity::{Activity, node_state};
+use weft_harness::{Planted, faults_of};
 use weft_node::RoundsPauses;
+use weft_results::NicModel;
+use weft_results::NodeState;
+use weft_results::histogram::Latencies;
 use weft_sim::{CostProfile, FaultPlan, NetworkProfile, PlanError};
 use weft_time::Duration;
 use weft_waist::EngineState;
@@ -308,7 +309,7 @@ impl Run {
             self.cluster.run_until(next);
             let books = self.cluster.books.borrow();
             self.activity.look(next, books.agreement.entries(), |node| match self.cluster.is_up(node) {
-                true => books.nodes[node].state.into(),
+                true => node_state(books.nodes[node].state),
                 false => NodeState::Down,
             });
         }

@@ -1,9 +1,9 @@
 //! The result of a measurement of rounds, as JSON and as text.
 
 use serde::Serialize;
-use weft_harness::NicModel;
-use weft_harness::histogram::{Latencies, Summary};
-use weft_harness::table::{Column, Table, faults_line, grouped, three_digits, time_with_unit, with_prefix};
+use weft_results::NicModel;
+use weft_results::histogram::{Latencies, Summary};
+use weft_results::table::{Column, Table, faults_line, grouped, three_digits, time_with_unit, with_prefix};
 use weft_sim::PlanError;
 use weft_time::Duration;
 

@@ -10,7 +10,7 @@ use weft_smr::log::{Answer, Append, Call, SESSION_WINDOW, Status};
 use weft_time::{Duration, Instant};
 use weft_waist::{EngineState, EngineStatus};
 
-use weft_harness::histogram::Latencies;
+use weft_results::histogram::Latencies;
 
 /// The engine's slot in every NIC.
 pub(crate) const LOG_SLOT: u8 = 0;

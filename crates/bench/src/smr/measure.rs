@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use weft_harness::activity::Activity;
-use weft_harness::histogram::Latencies;
-use weft_harness::result::NodeState;
+use weft_harness::activity::{Activity, node_state};
 use weft_harness::{Planted, faults_of};
+use weft_results::NodeState;
+use weft_results::histogram::Latencies;
 use weft_sim::{CostProfile, Fault, FaultPlan, NetworkProfile, PlanError};
 use weft_smr::log::LogParameters;
 use weft_time::{Duration, Instant};
@@ -153,7 +153,7 @@ impl SmrBench {
             cluster.run_until((cluster.now() + LOOK).min(warm + self.length));
             let books = cluster.books.borrow();
             activity.look(cluster.now(), books.answered, |node| match cluster.machines.node(node) {
-                Some(_) => books.states[node].into(),
+                Some(_) => node_state(books.states[node]),
                 None => NodeState::Down,
             });
         }

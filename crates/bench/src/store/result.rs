@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use weft_harness::table::{Column, Table};
+use weft_results::table::{Column, Table};
 
 /// Mean figures of lookups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -108,7 +108,7 @@ impl StoreResult {
             ]);
         }
         let mut text = table.to_string();
-        let grouped = weft_harness::table::grouped;
+        let grouped = weft_results::table::grouped;
         writeln!(
             text,
             "\n  tables      {} objects, {} for each 100 slots; {} lookups in each\n  replacing   {} objects, the oldest first; reports reach the card {} replacements late",

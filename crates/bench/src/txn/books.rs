@@ -7,7 +7,7 @@ use weft_time::{Duration, Instant};
 use weft_txn::{Key, Outcome, Request, TransactionId};
 
 use weft_applications::Audit;
-use weft_harness::histogram::Latencies;
+use weft_results::histogram::Latencies;
 
 /// The record, which all hosts share.
 pub(super) type Shared = Rc<RefCell<RunRecord>>;

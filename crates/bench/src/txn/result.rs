@@ -1,7 +1,7 @@
 //! Results of a measurement of transactions, as JSON and as text.
 
 use serde::Serialize;
-use weft_harness::table::{
+use weft_results::table::{
     Table, faults_line, grouped, microseconds, three_digits, time_with_unit, with_prefix,
 };
 use weft_sim::{FaultPlan, PlanError};

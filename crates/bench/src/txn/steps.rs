@@ -5,7 +5,7 @@
 use Without::{Aggregation, AsynchronousDma, CardExecution, CombinedRequests, DmaVectors, MultiHop};
 use serde::Serialize;
 use weft_applications::WorkloadChoice;
-use weft_harness::table::{Table, microseconds, three_digits, with_prefix};
+use weft_results::table::{Table, microseconds, three_digits, with_prefix};
 
 use super::measure::TxnBench;
 use super::system::System;

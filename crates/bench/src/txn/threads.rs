@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 use weft_applications::{WorkloadChoice, WorkloadName};
-use weft_harness::table::{Table, three_digits, with_prefix};
+use weft_results::table::{Table, three_digits, with_prefix};
 
 use super::measure::{HOST_THREADS, TxnBench};
 use super::system::System;

@@ -9,12 +9,12 @@ use weft_bench::kv::simulated::{
     BenchLimit, CaptureWindow, ClusterParameters, SimulatedBench, SimulatedError, SimulatedRun,
 };
 use weft_check::{History, Start, lines};
-use weft_harness::NicModel;
-use weft_harness::histogram::Latencies;
 use weft_harness::progress::Progress;
-use weft_harness::result::{MeasuredRun, RunResult, World};
 use weft_kv::{Parameters, ReadPolicy};
 use weft_net::Stop;
+use weft_results::NicModel;
+use weft_results::histogram::Latencies;
+use weft_results::{MeasuredRun, RunResult, World};
 use weft_sim::{CostProfile, FaultPlan, NetworkProfile};
 use weft_time::Duration;
 use weft_workload::Load;

@@ -6,8 +6,8 @@ use weft_bench::ProcessCallers;
 use weft_bench::kv::real::RealBenchError;
 use weft_bench::lock::{Workload, real, simulated};
 use weft_harness::Contest;
-use weft_harness::result::MeasuredRun;
 use weft_net::Stop;
+use weft_results::MeasuredRun;
 use weft_sim::PlanError;
 use weft_time::Duration;
 

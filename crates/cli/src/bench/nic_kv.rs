@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use weft_harness::result::{Checked, write_whole};
 use weft_nic_kv::{NicKvBench, NicKvResult, Part, VALUE_BYTES_MAX, VALUE_BYTES_MIN, page};
+use weft_results::{Checked, write_whole};
 
 use crate::failure::Failure;
 use crate::ground::{Ground, Offers};

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use weft_bench::kv::simulated::NodeNic;
-use weft_harness::NicModel;
+use weft_results::NicModel;
 use weft_sim::CostProfile;
 use weft_waist::NodeSet;
 

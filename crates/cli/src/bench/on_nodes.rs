@@ -5,9 +5,9 @@ use weft_bench::ProcessCallers;
 use weft_bench::kv::real::RealBenchError;
 use weft_harness::Contest;
 use weft_harness::progress::Progress;
-use weft_harness::result::{MeasuredRun, World};
-use weft_harness::table::time_with_unit;
 use weft_net::Stop;
+use weft_results::table::time_with_unit;
+use weft_results::{MeasuredRun, World};
 use weft_sim::{CostProfile, NetworkProfile, PlanError};
 use weft_time::Duration;
 

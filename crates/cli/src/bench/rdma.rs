@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use weft_harness::NicModel;
-use weft_harness::result::{World, write_whole};
 use weft_perftest::{
     Amount, Artifacts, Congestion, DataChecked, Directions, IncastBench, IncastResult, RdmaBench, RdmaError,
     RdmaOperation, RdmaResult, Waveform, plot_incast,
 };
+use weft_results::NicModel;
+use weft_results::{World, write_whole};
 use weft_sim::CostProfile;
 use weft_time::{Duration, Instant};
 

@@ -2,8 +2,8 @@
 
 use clap::Args;
 use weft_bench::rounds::{Batch, DRIFT_PPM, PROPOSAL_BYTES_MAX, RoundsBench, RoundsResult};
-use weft_harness::NicModel;
 use weft_harness::progress::Progress;
+use weft_results::NicModel;
 use weft_sim::{CostProfile, NetworkProfile};
 use weft_time::Duration;
 

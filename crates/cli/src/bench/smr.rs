@@ -4,7 +4,7 @@
 use clap::Args;
 use weft_bench::smr::{SmrBench, SmrResult};
 use weft_harness::progress::Progress;
-use weft_harness::table::{Column, Table, faults_line, grouped, time_with_unit};
+use weft_results::table::{Column, Table, faults_line, grouped, time_with_unit};
 use weft_sim::{CostProfile, NetworkProfile};
 use weft_time::Duration;
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use weft_check::{Report, Verdict, lines};
-use weft_harness::table::{Column, Table, grouped};
+use weft_results::table::{Column, Table, grouped};
 
 use crate::envelope::Basis;
 use crate::failure::Failure;

@@ -3,8 +3,8 @@
 
 use clap::Args;
 use weft_harness::progress::Progress;
-use weft_harness::table::{Column, Table, grouped, three_digits};
 use weft_model::suite::{EXHAUSTIVE_MAX, EXHAUSTIVE_MIN, Outcome, Suite};
+use weft_results::table::{Column, Table, grouped, three_digits};
 
 use crate::envelope::Basis;
 use crate::failure::Failure;
@@ -156,6 +156,6 @@ mod tests {
         let text = options.to_text(&outcome);
         assert!(text.contains("shipped     stands") && text.contains("DECIDES"), "{text}");
         assert!(text.contains("--random 50000 --seed 1"), "{text}");
-        assert!(weft_harness::result::to_json(&outcome).contains("\"printed_falls\": true"));
+        assert!(weft_results::to_json(&outcome).contains("\"printed_falls\": true"));
     }
 }

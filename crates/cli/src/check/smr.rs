@@ -2,8 +2,8 @@
 
 use clap::Args;
 use weft_harness::progress::Progress;
-use weft_harness::table::{Column, Table, grouped, three_digits};
 use weft_model::smr::{Exploration, Explored, suite};
+use weft_results::table::{Column, Table, grouped, three_digits};
 
 use crate::envelope::Basis;
 use crate::failure::Failure;

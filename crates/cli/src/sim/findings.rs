@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use weft_harness::table::{grouped, time_with_unit};
 use weft_harness::{Findings, Sealed, Violation};
+use weft_results::table::{grouped, time_with_unit};
 
 use crate::replay::CommandLine;
 

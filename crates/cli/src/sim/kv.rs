@@ -2,9 +2,9 @@
 
 use clap::Args;
 use weft_bench::kv::simulated::{Campaign, CampaignResult, NodeNic};
-use weft_harness::NicModel;
 use weft_harness::progress::Progress;
-use weft_harness::table::{Column, Table, grouped};
+use weft_results::NicModel;
+use weft_results::table::{Column, Table, grouped};
 use weft_sim::FaultKinds;
 
 use super::findings::{self, list, live_within};

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::Value;
-use weft_harness::merge::merge;
-use weft_harness::table::{Column, Table, grouped};
+use weft_results::merge::merge;
+use weft_results::table::{Column, Table, grouped};
 
 use crate::failure::Failure;
 use crate::task::Task;

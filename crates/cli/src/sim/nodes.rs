@@ -2,8 +2,8 @@
 
 use clap::Args;
 use weft_harness::progress::Progress;
-use weft_harness::table::{Column, Table, grouped};
 use weft_harness::{NodeCampaign, NodeCampaignResult};
+use weft_results::table::{Column, Table, grouped};
 use weft_sim::{CostProfile, FaultKinds, NetworkProfile, PlanError};
 
 use super::findings::{self, list, live_within};

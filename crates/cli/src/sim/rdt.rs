@@ -3,7 +3,7 @@
 use clap::Args;
 use weft_bench::rdt::{Campaign, CampaignResult, Configuration, DELIVERED_WITHIN, TypeName};
 use weft_harness::progress::Progress;
-use weft_harness::table::{Column, Table, grouped};
+use weft_results::table::{Column, Table, grouped};
 use weft_sim::FaultKinds;
 
 use super::findings::{self, list, live_within};

@@ -2,9 +2,9 @@
 
 use clap::Args;
 use weft_bench::rounds::{Campaign, CampaignResult, DECIDED_WITHIN, FaultClass, MEMBER_WITHIN, Service};
-use weft_harness::NicModel;
 use weft_harness::progress::Progress;
-use weft_harness::table::{Column, Table, grouped};
+use weft_results::NicModel;
+use weft_results::table::{Column, Table, grouped};
 
 use super::findings::{self, list};
 use super::seeds::SeedOptions;

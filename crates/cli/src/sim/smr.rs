@@ -3,7 +3,7 @@
 use clap::Args;
 use weft_bench::smr::{Campaign, CampaignResult};
 use weft_harness::progress::Progress;
-use weft_harness::table::{Column, Table, grouped};
+use weft_results::table::{Column, Table, grouped};
 
 use super::findings::{self, list, live_within};
 use super::seeds::SeedOptions;

@@ -4,7 +4,7 @@ use clap::Args;
 use weft_applications::WorkloadName;
 use weft_bench::txn::{Campaign, CampaignResult};
 use weft_harness::progress::Progress;
-use weft_harness::table::{Column, Table, grouped};
+use weft_results::table::{Column, Table, grouped};
 use weft_sim::FaultKinds;
 
 use super::findings::{self, list, live_within};

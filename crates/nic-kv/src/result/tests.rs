@@ -75,7 +75,7 @@ pub(in super::super) fn example() -> NicKvResult {
 
 #[test]
 fn the_promised_keys_are_there() {
-    let json: serde_json::Value = serde_json::from_str(&weft_harness::result::to_json(&example())).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&weft_results::to_json(&example())).unwrap();
     assert_eq!(
         (&json["bench"], &json["nic"], &json["cycle_ns"]),
         (&"nic-kv".into(), &"rtl".into(), &4.into())

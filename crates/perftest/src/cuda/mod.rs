@@ -72,7 +72,7 @@ enum Job {
 enum Sent {
     /// Time for all messages, in nanoseconds.
     Time(u64),
-    Latencies(weft_harness::histogram::Latencies),
+    Latencies(weft_results::histogram::Latencies),
 }
 
 /// Memory to attach to a card, and its addresses.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 use weft_cuda::Findings;
-use weft_harness::histogram::{Latencies, Summary};
+use weft_results::histogram::{Latencies, Summary};
 
 /// The kind of memory that a region uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

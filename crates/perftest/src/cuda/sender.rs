@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use weft_cuda::expected_word;
-use weft_harness::histogram::Latencies;
 use weft_net::RegionEnd;
+use weft_results::histogram::Latencies;
 use weft_time::Duration;
 
 use super::{CudaBench, FLAG_BYTES, Job, LATENCY_BYTES, ROUND_WRITES, Sent};

@@ -21,8 +21,8 @@ use weft_time::{Duration, Instant};
 pub use plot::plot;
 pub use result::{IncastResult, IncastRun};
 
-use weft_harness::NicModel;
 use weft_harness::progress::Progress;
+use weft_results::NicModel;
 
 use super::limits::INCAST_MAX;
 use super::load::Amount;
@@ -83,7 +83,7 @@ impl IncastBench {
         }
         let unwanted = [
             (bench.operation != RdmaOperation::Write, "--op"),
-            (bench.world != weft_harness::result::World::Sim, "--world"),
+            (bench.world != weft_results::World::Sim, "--world"),
             (bench.topology() != Topology::Pair, "--bidirectional and --nics"),
             (bench.faults.is_some(), "--faults"),
             (bench.artifacts != super::Artifacts::default(), "--pcap, --perfetto and --fst"),

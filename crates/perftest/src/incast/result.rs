@@ -1,7 +1,7 @@
 //! Result of an incast benchmark, as a file and as text for people.
 
 use serde::{Deserialize, Serialize};
-use weft_harness::table::{Column, Table, grouped};
+use weft_results::table::{Column, Table, grouped};
 
 use super::{Congestion, DataChecked};
 use crate::watch::Interval;

@@ -15,12 +15,12 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use weft_harness::result::write_whole;
 use weft_kv::ReadPolicy;
 use weft_net::{
     Clock, Datagram, Endpoint, IdlePolicy, KV_SLOT, PortOptions, Stop, UdpPort, keep_to_core, run,
 };
 use weft_nic::Egress;
+use weft_results::write_whole;
 use weft_time::{Duration, Instant};
 use weft_waist::{NodeId, NodeSet};
 use weft_wire::datagram;

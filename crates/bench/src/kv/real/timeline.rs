@@ -4,7 +4,7 @@ use weft_kv::{PARTITIONS, Role};
 use weft_net::{Announcement, Announcer};
 use weft_waist::NodeId;
 
-use weft_harness::result::{Lane, LeadSpan, Mark, MarkKind, NodeState, StateSpan};
+use weft_results::{Lane, LeadSpan, Mark, MarkKind, NodeState, StateSpan};
 
 /// The time at which the process of a node was killed or restarted.
 #[derive(Clone, Copy, Debug)]

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use weft_check::{History, Options, Start, lines};
-use weft_harness::NicModel;
 #[cfg(feature = "planted-bugs")]
 use weft_harness::NodeBug;
-use weft_harness::result::Checked;
 use weft_harness::{Findings, Judgement, Partings, Sealed, add_faults, add_live_within, random_plan};
 use weft_kv::ReadPolicy;
+use weft_results::Checked;
+use weft_results::NicModel;
 use weft_sim::{FaultKinds, FaultPlan, NetworkProfile};
 use weft_time::{Duration, Instant};
 use weft_workload::{Distribution, Workload};

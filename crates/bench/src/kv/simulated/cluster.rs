@@ -8,12 +8,12 @@ use weft_check::History;
 use weft_cluster::ServiceParameters;
 #[cfg(feature = "planted-bugs")]
 use weft_harness::NodeBug;
-use weft_harness::histogram::Recorder;
 use weft_harness::{
     Cluster as Nodes, ClusterHost, ClusterMachine, ClusterShape, Keys, Planted, StatusChange, Watch, clock,
     node_id,
 };
 use weft_kv::{Parameters, ReadPolicy};
+use weft_results::histogram::Recorder;
 use weft_sim::{FaultPlan, MachineId, NetworkProfile, PlanError};
 use weft_time::{Duration, Instant};
 use weft_waist::NodeSet;

@@ -32,8 +32,8 @@ use crate::kv::Phase;
 pub use weft_harness::capture::CaptureWindow;
 use weft_harness::capture::{Capture, CaptureError};
 use weft_harness::faults_of;
-use weft_harness::histogram::Latencies;
-use weft_harness::result::{Checked, Description, Machine, RunResult, World};
+use weft_results::histogram::Latencies;
+use weft_results::{Checked, Description, Machine, RunResult, World};
 use weft_workload::{Limit, Load};
 
 /// A run in the simulator.
@@ -180,7 +180,7 @@ impl SimulatedBench {
             workload: workload.name().into(),
             seed: *seed,
             replay: self.replay.clone(),
-            machine: Machine::simulated(network, nic.basis()),
+            machine: Machine::simulated(network.name, nic.basis()),
             parameters: parameters.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         }
     }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use weft_cluster::{AgentParameters, Incarnation};
 use weft_gateware::{EngineConfig, HbmTiming, MemoryTiming, RtlNic, RtlNicConfig};
-use weft_harness::NicModel;
 use weft_harness::gateware;
 use weft_harness::{
     Builder, CALLED_SLOT, ClusterHost, KeyHolder, MachineOf, NodeHost, Planted, SharedKeys, StatusChange,
@@ -13,6 +12,7 @@ use weft_harness::{
 use weft_kv::{Kv, Parameters, Role};
 use weft_nic::{CardConfig, Nic, SoftNic, SoftNicConfig};
 use weft_node::{NoHalf, NodeHalf};
+use weft_results::NicModel;
 use weft_sim::{CostProfile, DiskFault, HostedMachine, Machine, Machines, NicMachine};
 use weft_time::Instant;
 use weft_waist::{Engine, EngineState, EngineStatus, Memory, NODES_MAX, NodeId, NodeSet, View};

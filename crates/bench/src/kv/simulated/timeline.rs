@@ -1,8 +1,9 @@
 //! Events of a simulated cluster over time, for reports.
 
-use weft_harness::result::{Lane, LeadSpan, Mark, MarkKind, NodeState, StateSpan, since_ns};
+use weft_harness::activity::node_state;
 use weft_harness::{ClusterHost, StatusChange, node_id};
 use weft_kv::PARTITIONS;
+use weft_results::{Lane, LeadSpan, Mark, MarkKind, NodeState, StateSpan, since_ns};
 use weft_time::Instant;
 use weft_waist::{NodeId, View};
 
@@ -47,7 +48,7 @@ fn states<'a>(
     end: Instant,
 ) -> Vec<StateSpan> {
     let mut points: Vec<(Instant, NodeState)> =
-        changes.iter().map(|change| (change.at, change.status.state.into())).collect();
+        changes.iter().map(|change| (change.at, node_state(change.status.state))).collect();
     points.extend(turns.map(|turn| (turn.at, if turn.down { NodeState::Down } else { NodeState::Joining })));
     points.sort_by_key(|(at, _)| *at);
     let mut spans: Vec<StateSpan> = Vec::new();

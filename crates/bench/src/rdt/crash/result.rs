@@ -1,8 +1,8 @@
 //! Results of the crash experiments, as JSON and as text.
 
 use serde::Serialize;
-use weft_harness::histogram::Summary;
-use weft_harness::table::{Column, Table, grouped, three_digits, time_with_unit};
+use weft_results::histogram::Summary;
+use weft_results::table::{Column, Table, grouped, three_digits, time_with_unit};
 use weft_sim::CostProfile;
 
 use super::fail_over::FailOvers;

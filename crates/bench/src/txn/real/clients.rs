@@ -4,10 +4,10 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use weft_applications::{Audit, Call, Client, Workload};
-use weft_harness::histogram::Latencies;
 use weft_net::transactions::TRANSACTIONS_SLOT;
 use weft_net::{Clock, Datagram, Endpoint, IdlePolicy, PortOptions, Stop, UdpPort, run};
 use weft_nic::Egress;
+use weft_results::histogram::Latencies;
 use weft_time::{Duration, Instant};
 use weft_txn::client::{self, ClientParameters, Ended};
 use weft_txn::{Outcome, TransactionId};

@@ -3,8 +3,8 @@
 use serde::Serialize;
 use weft_applications::Workload;
 use weft_check::serializable::Report;
-use weft_harness::histogram::{Latencies, Summary};
-use weft_harness::table::{Table, grouped, microseconds, time_with_unit, with_prefix};
+use weft_results::histogram::{Latencies, Summary};
+use weft_results::table::{Table, grouped, microseconds, time_with_unit, with_prefix};
 
 use super::NetTxnBench;
 use super::check::Checked;

@@ -14,10 +14,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use weft_harness::activity::Activity;
-use weft_harness::result::NodeState;
 use weft_harness::{NodeHost, Planted, Views, hardware, incarnation, node_id};
 use weft_nic::SoftNic;
 use weft_rdt::Object;
+use weft_results::NodeState;
 use weft_sim::{FaultPlan, HAMBAND_PROCESS, HostThreads, MachineId, NicMachine, NoCrashes, World};
 use weft_smr::log::{Log, LogParameters};
 use weft_time::{Duration, Instant};

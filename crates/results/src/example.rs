@@ -3,11 +3,11 @@
 use weft_time::{Duration, Instant};
 use weft_workload::{ClientShare, Step, Workload};
 
-use super::{
+use crate::histogram::Recorder;
+use crate::{
     Checked, Description, Lane, LeadSpan, Machine, MachineKind, Mark, MarkKind, NeighbourFile, NodeState,
     RunResult, StateSpan, World,
 };
-use crate::histogram::Recorder;
 
 /// A result of a run with a fault.
 pub fn example(world: World) -> RunResult {

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-use crate::campaign::{DESCRIBED_MAX, hash_of};
-
+/// Maximum number of violations that the result of a campaign describes. All are counted.
+pub const DESCRIBED_MAX: usize = 20;
 /// Keys, besides those with texts, whose values must be equal in all slices.
 const ALIKE: [&str; 6] = ["machine", "nodes", "tolerated", "window", "replication", "live_within_bound_ns"];
 /// Keys whose merged value is the maximum of all slices.
@@ -39,6 +39,11 @@ pub enum MergeError {
     /// There is no result.
     #[error("there is no result to merge")]
     Nothing,
+}
+
+/// The log hash of several runs, whose own log hashes are joined in `log_hashes`.
+pub fn hash_of(log_hashes: &str) -> String {
+    format!("{:016x}", xxhash_rust::xxh3::xxh3_64(log_hashes.as_bytes()))
 }
 
 /// One slice, as read from its result file.

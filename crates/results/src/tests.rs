@@ -1,6 +1,9 @@
 //! Tests of the content of result files, and of files that must be rejected.
 
+use std::path::Path;
+
 use super::*;
+use crate::file::write_whole;
 
 #[test]
 fn what_is_no_file_is_written_to_and_not_replaced() {

@@ -3,38 +3,19 @@
 //! Benchmarks of several engines write this format. Keys are in snake case and end with their unit. The keys
 //! at the top are always present; `log_hash` is null if the run cannot be replayed.
 
-mod example;
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
-use weft_sim::NetworkProfile;
-use weft_time::Instant;
-use weft_waist::EngineState;
 
 use crate::NicModel;
+use crate::file::{FORMAT, NeighbourFile, ResultError, to_json, write_whole};
 use crate::histogram::{Latencies, QuantilePoint, Recorder, Summary};
-
-pub use example::example;
-
-/// Value of the first key of a result file.
-const FORMAT: &str = "weft-result-1";
+use crate::timeline::{Lane, Mark, Timeline};
 
 /// Number of points of a distribution for each halving of the share of longer latencies.
 const POINTS_PER_HALVING: u32 = 4;
-
-/// A result as a JSON object with a line end.
-///
-/// # Panics
-/// If the result has keys that are not strings.
-pub fn to_json(result: &impl Serialize) -> String {
-    let mut json = serde_json::to_string_pretty(result).expect("a result has only text keys");
-    json.push('\n');
-    json
-}
 
 /// Whether a run is simulated or uses real processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,10 +49,10 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A simulated machine: `network` is its network, and `basis` says what the costs of its nodes are based
-    /// on.
-    pub fn simulated(network: &NetworkProfile, basis: impl fmt::Display) -> Self {
-        let description = format!("virtual time; network `{}`; {basis}", network.name);
+    /// A simulated machine: `network` is the name of its network, and `basis` says what the costs of its nodes
+    /// are based on.
+    pub fn simulated(network: &str, basis: impl fmt::Display) -> Self {
+        let description = format!("virtual time; network `{network}`; {basis}");
         Self { kind: MachineKind::Simulated, description }
     }
 }
@@ -179,103 +160,6 @@ pub struct OperationResult {
     /// Latencies of the operations that succeeded.
     #[serde(flatten)]
     pub latency: LatencyResult,
-}
-
-/// Operations completed over time.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Timeline {
-    /// The width of a bucket.
-    pub bucket_ns: u64,
-    /// Start of the measured part, in nanoseconds since the start of the run.
-    pub measured_from_ns: u64,
-    /// Operations completed in each bucket from the beginning of the run on.
-    pub operations: Vec<u64>,
-}
-
-/// An event at one time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mark {
-    /// Nanoseconds since the beginning of the run.
-    pub at_ns: u64,
-    /// Kind of the event.
-    pub kind: MarkKind,
-    /// The node concerned; null if the event concerns all nodes.
-    pub node: Option<u32>,
-    /// Description in words: for example, `node1 crashes` or `epoch 3`.
-    pub label: String,
-}
-
-/// Kind of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MarkKind {
-    /// The beginning of a fault: a crash, a cut link.
-    Fault,
-    /// The end of a fault: a restart, a restored link.
-    Repair,
-    /// The membership service publishes a view.
-    ViewChange,
-}
-
-/// State of one node over time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lane {
-    /// Name of the node.
-    pub name: String,
-    /// States of the node, one after the other.
-    pub states: Vec<StateSpan>,
-    /// Leadership of the node, one span after the other.
-    #[serde(default)]
-    pub leads: Vec<LeadSpan>,
-}
-
-/// A node's state for a while.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StateSpan {
-    /// Nanoseconds since the beginning of the run.
-    pub from_ns: u64,
-    /// Nanoseconds since the beginning of the run.
-    pub to_ns: u64,
-    /// State of the node.
-    pub state: NodeState,
-}
-
-/// State of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NodeState {
-    /// The node serves.
-    Serving,
-    /// The node copies state from other nodes, or waits until it may serve.
-    Joining,
-    /// The node's lease or epoch has ended, so it answers no request.
-    Fenced,
-    /// The node is down.
-    Down,
-}
-
-/// Leadership of a node for a span of time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeadSpan {
-    /// Nanoseconds since the beginning of the run.
-    pub from_ns: u64,
-    /// Nanoseconds since the beginning of the run.
-    pub to_ns: u64,
-    /// Epoch of the view in which the node leads.
-    pub epoch: u64,
-    /// Number of partitions that the node leads.
-    pub led: u32,
-    /// Number of all partitions.
-    pub partitions: u32,
-}
-
-/// A file that belongs to a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NeighbourFile {
-    /// Title of the file, in a few words.
-    pub title: String,
-    /// Path of the file, relative to the result's folder.
-    pub path: String,
 }
 
 /// Description of a run, before it is measured.
@@ -462,81 +346,6 @@ impl MeasuredRun {
     }
 }
 
-/// Writes a file atomically: first under another name in the same folder, then renamed. So a reader never sees a
-/// partial file, and a full disk leaves nothing behind. If `path` exists and is not a regular file (`/dev/null`, a
-/// pipe), the content is written to it directly.
-///
-/// # Errors
-/// The file cannot be written.
-pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), ResultError> {
-    let unwritable =
-        |error: std::io::Error| ResultError::Unwritable { path: path.into(), reason: error.to_string() };
-    if std::fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
-        let mut there = std::fs::OpenOptions::new().write(true).open(path).map_err(unwritable)?;
-        return std::io::Write::write_all(&mut there, content).map_err(unwritable);
-    }
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
-    std::fs::write(&partial, content).and_then(|()| std::fs::rename(&partial, path)).map_err(|error| {
-        // If this fails too, nothing more can be done.
-        let _ = std::fs::remove_file(&partial);
-        unwritable(error)
-    })
-}
-
-/// Error of a result file, in one line.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum ResultError {
-    /// The file cannot be read.
-    #[error("{}: cannot be read ({reason}); give the JSON file that `--json` wrote", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Error of the system.
-        reason: String,
-    },
-    /// The file ends too early.
-    #[error("{}: ends in the middle; the run that wrote it was cut off, so run it again", path.display())]
-    Truncated {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The file contains something else.
-    #[error(
-        "{}: is no result that a page shows; give what `--json` of weft bench, sim, check or rdt explain wrote",
-        path.display()
-    )]
-    Foreign {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The file has another version of the format.
-    #[error("{}: is a result of another version of weft ({format}, not {FORMAT}); run the bench again with this one", path.display())]
-    OtherVersion {
-        /// The file.
-        path: PathBuf,
-        /// The format of the file.
-        format: String,
-    },
-    /// The file is a result, but a field is missing or wrong.
-    #[error("{}: is a damaged result ({reason}); run the bench again", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// The error.
-        reason: String,
-    },
-    /// The file cannot be written.
-    #[error("{}: cannot be written ({reason}); choose another place", path.display())]
-    Unwritable {
-        /// The file.
-        path: PathBuf,
-        /// Error of the system.
-        reason: String,
-    },
-}
-
 impl fmt::Display for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -568,32 +377,3 @@ impl fmt::Display for Checked {
         })
     }
 }
-
-impl fmt::Display for NodeState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Serving => "serving",
-            Self::Joining => "joining",
-            Self::Fenced => "fenced",
-            Self::Down => "down",
-        })
-    }
-}
-
-impl From<EngineState> for NodeState {
-    fn from(state: EngineState) -> Self {
-        match state {
-            EngineState::Full => Self::Serving,
-            EngineState::Joining { .. } | EngineState::Starting | EngineState::Restored => Self::Joining,
-            EngineState::Lost => Self::Fenced,
-        }
-    }
-}
-
-/// Nanoseconds since the start of a run, for marks and spans.
-pub fn since_ns(begin: Instant, at: Instant) -> u64 {
-    at.saturating_since(begin).as_ns()
-}
-
-#[cfg(test)]
-mod tests;
