@@ -4,7 +4,7 @@ use weft_rdt::client::{Client as ObjectClient, Invocation, sessions};
 use weft_rdt::types;
 use weft_rounds::client::{Client as RoundsClient, Task as RoundsTask};
 use weft_rounds::{ClientServer, ClientServerParameters};
-use weft_session::{ClientParameters, Message};
+use weft_session::{ClientHalf, ClientParameters, Message};
 use weft_smr::client::{Client as LogClient, Task as LogTask};
 use weft_time::Instant;
 
@@ -48,16 +48,16 @@ pub fn session(data: &[u8]) {
     let account = types::by_name("account").expect("it is shipped");
     let invocation = Invocation::new(&account, "balance", &[]).expect("it has a balance");
     let mut object = ObjectClient::new(parameters);
-    object.start(now, None, &invocation);
+    object.start(now, (None, invocation));
     let _ = object.receive(now, 0, (welcomes, &welcome));
     let _ = object.receive(now, 0, (kind, bytes));
     let mut rounds = RoundsClient::new(parameters);
-    rounds.start(now, None, RoundsTask::Read(None));
+    rounds.start(now, RoundsTask::Read(None));
     let _ = rounds.receive(now, 0, (welcomes, &welcome));
     let _ = rounds.receive(now, 0, (kind, bytes));
     let mut log = LogClient::new(weft_smr::client::ClientParameters::new(CLIENT, 3));
     log.start(now, LogTask::Append(b"entry"));
     log.start(now, LogTask::Read(0));
-    let _ = log.receive(now, 0, kind, bytes);
+    let _ = log.receive(now, 0, (kind, bytes));
     assert!(object.outstanding() <= 1 && rounds.outstanding() <= 1 && log.outstanding() <= 2);
 }

@@ -10,17 +10,18 @@
 //! that includes the read or the post. So any survivor has every answered post, and a lost message is
 //! replaced by the next one.
 //!
-//! Change [`Board`] into your protocol, then [`Reader`] into its client and [`Contender::judge`] into its
-//! check.
+//! Change [`Board`] into your protocol, then [`Reader`] into its client half, [`Visits`] into the load, and
+//! [`Contender::judge`] into its check.
 
 use serde::Serialize;
 use weft_bench::compare::{LogContender, Point};
 use weft_check::{Action, History, Operation, Options, Outcome, Reply, Verdict};
 use weft_harness::{
-    AnyContender, Caller as Client, Contender, ContenderCluster, Contest, Ended, Load, NodeCampaign,
+    AnyContender, Caller as Loads, Contender, ContenderCluster, Contest, Ended, Load, NodeCampaign,
     OneEngine, UPDATE,
 };
 use weft_results::to_json;
+use weft_session::{CallId, ClientHalf};
 use weft_sim::{CostProfile, FaultPlan, NetworkProfile};
 use weft_time::{Duration, Instant};
 use weft_waist::{
@@ -242,41 +243,36 @@ const PATIENCE: Duration = Duration::from_us(250);
 /// Pause of a client after a node has redirected its call.
 const PAUSE: Duration = Duration::from_us(20);
 
-/// A call of a client: its line, the number to post (for a post), and its start.
-#[derive(Clone, Copy)]
-struct Call {
-    line: u64,
-    post: Option<u64>,
-    begun: Instant,
-}
+/// A request of a client: the line, and the number to post; `None` reads the line.
+type Request = (u64, Option<u64>);
 
-/// One client: it posts on its line, or reads all lines in turn.
+/// The client half: it sends a request until a node answers it with the number on the line, or 0.
 struct Reader {
     client: u64,
     nodes: usize,
     target: usize,
-    /// Number of calls begun.
+    /// Number of requests begun.
     number: u64,
-    call: Option<Call>,
+    request: Option<Request>,
     is_due: bool,
     next: Instant,
-    told: Vec<(Call, Reply)>,
 }
 
-impl Client for Reader {
-    fn begin(&mut self, now: Instant, kind: usize) {
-        let is_update = kind == UPDATE;
+impl ClientHalf for Reader {
+    type Task<'a> = Request;
+    type Outcome<'a> = u64;
+
+    fn start(&mut self, now: Instant, request: Request) -> Option<CallId> {
         self.number += 1;
-        let (line, post) =
-            if is_update { (self.client, Some(self.number)) } else { (self.number % LINES as u64, None) };
-        self.call = Some(Call { line, post, begun: now });
+        self.request = Some(request);
         (self.is_due, self.next) = (true, now + PATIENCE);
+        Some(CallId(self.number))
     }
 
-    fn receive(&mut self, now: Instant, node: usize, (kind, payload): (u8, &[u8])) -> Option<Ended> {
+    fn receive(&mut self, now: Instant, node: usize, (kind, payload): (u8, &[u8])) -> Option<(CallId, u64)> {
         if kind == ELSEWHERE {
             if words(payload) == Some([self.client, self.number])
-                && self.call.is_some()
+                && self.request.is_some()
                 && node == self.target
             {
                 self.next = now + PAUSE;
@@ -287,22 +283,16 @@ impl Client for Reader {
         if (client, number) != (self.client, self.number) {
             return None;
         }
-        let call = self.call.take()?;
-        let outcome = match (call.post, value) {
-            (Some(version), _) => Outcome::Written { version },
-            (None, 0) => Outcome::NotFound,
-            (None, version) => Outcome::Found { version, value: version },
-        };
-        self.told.push((call, Reply { returned_ns: now.as_ns(), outcome }));
-        Some(Ended::Done)
+        self.request.take()?;
+        Some((CallId(number), value))
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.call.map(|_| self.next)
+        self.request.map(|_| self.next)
     }
 
-    fn handle_deadline(&mut self, now: Instant) -> Option<Ended> {
-        if self.call.is_some() && self.next <= now {
+    fn handle_deadline(&mut self, now: Instant) -> Option<(CallId, u64)> {
+        if self.request.is_some() && self.next <= now {
             self.target = (self.target + 1) % self.nodes;
             (self.is_due, self.next) = (true, now + PATIENCE);
         }
@@ -310,10 +300,45 @@ impl Client for Reader {
     }
 
     fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
-        let Call { line, post, .. } = self.call.filter(|_| std::mem::take(&mut self.is_due))?;
+        let (line, post) = self.request.filter(|_| std::mem::take(&mut self.is_due))?;
         out.extend(bytes(&[self.client, self.number, line]));
         out.extend(post.iter().flat_map(|post| post.to_be_bytes()));
         Some((self.target, if post.is_some() { POST } else { READ }))
+    }
+}
+
+/// The load of one client, which posts on its line or reads all lines in turn, and what it is told.
+struct Visits {
+    client: u64,
+    /// Number of calls begun.
+    number: u64,
+    /// The call under way, and its begin.
+    call: Option<(Request, Instant)>,
+    told: Vec<(Request, Instant, Reply)>,
+}
+
+impl Loads for Visits {
+    type Half = Reader;
+
+    fn begin(&mut self, now: Instant, kind: usize) -> Request {
+        self.number += 1;
+        let request = match kind {
+            UPDATE => (self.client, Some(self.number)),
+            _ => (self.number % LINES as u64, None),
+        };
+        self.call = Some((request, now));
+        request
+    }
+
+    fn end(&mut self, now: Instant, value: u64) -> Ended {
+        let (request, begun) = self.call.take().expect("what ends was begun");
+        let outcome = match (request, value) {
+            ((_, Some(version)), _) => Outcome::Written { version },
+            (_, 0) => Outcome::NotFound,
+            (_, version) => Outcome::Found { version, value: version },
+        };
+        self.told.push((request, begun, Reply { returned_ns: now.as_ns(), outcome }));
+        Ended::Done
     }
 }
 
@@ -323,7 +348,7 @@ struct Noticeboard;
 
 impl Contender for Noticeboard {
     type Assembly = OneEngine<fn() -> (Board, Memory)>;
-    type Caller = Reader;
+    type Caller = Visits;
 
     const HOLDS: &'static str = "linearizable";
 
@@ -332,30 +357,24 @@ impl Contender for Noticeboard {
         OneEngine(|| (Board::new(), Memory::new(0)))
     }
 
-    fn caller(&self, number: u32, nodes: usize) -> Reader {
-        Reader {
-            client: number.into(),
-            nodes,
-            target: 0,
-            number: 0,
-            call: None,
-            is_due: false,
-            next: Instant::ZERO,
-            told: Vec::new(),
-        }
+    fn client(&self, number: u32, nodes: usize) -> (Reader, Visits) {
+        let client = number.into();
+        let (request, next) = (None, Instant::ZERO);
+        let half = Reader { client, nodes, target: 0, number: 0, request, is_due: false, next };
+        (half, Visits { client, number: 0, call: None, told: Vec::new() })
     }
 
     fn judge(&self, cluster: &ContenderCluster<Self>) -> Vec<String> {
         let mut history = History::new();
         for client in cluster.drivers().flat_map(|(_, clients)| clients.callers()) {
-            let open = client.call.map(|call| (call, None));
-            let ended = client.told.iter().map(|(call, reply)| (*call, Some(*reply)));
-            for (call, reply) in ended.chain(open) {
+            let open = client.call.map(|(request, begun)| (request, begun, None));
+            let ended = client.told.iter().map(|&(request, begun, reply)| (request, begun, Some(reply)));
+            for ((line, post), begun, reply) in ended.chain(open) {
                 let operation = Operation {
                     client: client.client as u32,
-                    key: &call.line.to_be_bytes(),
-                    invoked_ns: call.begun.as_ns(),
-                    action: call.post.map_or(Action::Get, |value| Action::Put { value }),
+                    key: &line.to_be_bytes(),
+                    invoked_ns: begun.as_ns(),
+                    action: post.map_or(Action::Get, |value| Action::Put { value }),
                     reply,
                 };
                 history.record(operation).expect("time runs forward");

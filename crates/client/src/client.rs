@@ -6,14 +6,15 @@ use weft_kv::ReadPolicy;
 use weft_rdt::Definition;
 use weft_session::ClientParameters;
 use weft_time::Duration;
+use weft_txn::client::Pool;
 use weft_waist::NodeSet;
 use weft_wire::datagram::{HEADER_BYTES, MESSAGE_HEADER_BYTES, TRAILER_BYTES};
 
 use crate::core::Core;
 use crate::driver::Driver;
 use crate::engines::{
-    Handle, KeyValue, KvMachine, LockMachine, Locks, Log, LogMachine, Object, ObjectMachine, Rounds,
-    RoundsMachine, TransactionMachine, Transactions,
+    Handle, KeyValue, KvRequests, LockRequests, Locks, Log, LogRequests, Object, ObjectRequests, Rounds,
+    RoundsRequests, TransactionRequests, Transactions,
 };
 use crate::identity::new_identity;
 use crate::requests::{AnyQueue, Inbox, RequestQueue};
@@ -24,12 +25,12 @@ const REPEAT: Duration = Duration::from_ms(50);
 
 /// The request queues of the engines, by slot.
 enum EngineQueue {
-    KeyValue(usize, Arc<Inbox<KvMachine>>),
-    Transactions(Arc<Inbox<TransactionMachine>>),
-    Object(String, Arc<Definition>, Arc<Inbox<ObjectMachine>>),
-    Log(String, Arc<Inbox<LogMachine>>),
-    Rounds(Arc<Inbox<RoundsMachine>>),
-    Lock(Arc<Inbox<LockMachine>>),
+    KeyValue(usize, Arc<Inbox<KvRequests>>),
+    Transactions(Arc<Inbox<TransactionRequests>>),
+    Object(String, Arc<Definition>, Arc<Inbox<ObjectRequests>>),
+    Log(String, Arc<Inbox<LogRequests>>),
+    Rounds(Arc<Inbox<RoundsRequests>>),
+    Lock(Arc<Inbox<LockRequests>>),
 }
 
 /// The shared state of a client. The thread ends when the last client or handle is dropped.
@@ -186,14 +187,14 @@ fn queue(
     };
     Ok(match engine {
         EngineDescription::KeyValue { key_bytes } => {
-            let machine = KvMachine::new(weft_kv::ClientParameters {
+            let client = weft_kv::Client::new(weft_kv::ClientParameters {
                 key_bytes: *key_bytes,
                 reads: ReadPolicy::Leader,
                 timeout: REPEAT,
                 give_up,
                 ..weft_kv::ClientParameters::new(new_identity(), NodeSet::first(nodes))
             });
-            let queue = RequestQueue::new(machine, give_up, room);
+            let queue = RequestQueue::new(client, give_up, room);
             let engine_queue = EngineQueue::KeyValue(*key_bytes, queue.inbox());
             (Box::new(queue), engine_queue)
         }
@@ -203,8 +204,8 @@ fn queue(
                 give_up,
                 ..weft_txn::client::ClientParameters::new(new_identity(), nodes)
             };
-            let callers = 0..TransactionMachine::CALLERS;
-            let queue = RequestQueue::new(TransactionMachine::new(callers.map(client)), give_up, room);
+            let clients = Pool::new((0..TransactionRequests::CALLERS).map(client));
+            let queue = RequestQueue::new(clients, give_up, room);
             let engine_queue = EngineQueue::Transactions(queue.inbox());
             (Box::new(queue), engine_queue)
         }
@@ -212,28 +213,28 @@ fn queue(
             let definition = cluster
                 .data_type(kind)
                 .map_err(|error| OpenError::Cluster(format!("the object `{name}` has {error}")))?;
-            let queue = RequestQueue::new(ObjectMachine::new(session()), give_up, room);
+            let queue = RequestQueue::new(weft_rdt::client::Client::new(session()), give_up, room);
             let engine_queue = EngineQueue::Object(name.clone(), definition, queue.inbox());
             (Box::new(queue), engine_queue)
         }
         EngineDescription::Log { name } => {
-            let machine = LogMachine::new(weft_smr::client::ClientParameters {
+            let client = weft_smr::client::Client::new(weft_smr::client::ClientParameters {
                 first,
                 timeout: REPEAT,
                 give_up,
                 ..weft_smr::client::ClientParameters::new(new_identity(), nodes)
             });
-            let queue = RequestQueue::new(machine, give_up, room);
+            let queue = RequestQueue::new(client, give_up, room);
             let engine_queue = EngineQueue::Log(name.clone(), queue.inbox());
             (Box::new(queue), engine_queue)
         }
         EngineDescription::Rounds => {
-            let queue = RequestQueue::new(RoundsMachine::new(session()), give_up, room);
+            let queue = RequestQueue::new(weft_rounds::client::Client::new(session()), give_up, room);
             let engine_queue = EngineQueue::Rounds(queue.inbox());
             (Box::new(queue), engine_queue)
         }
         EngineDescription::Lock => {
-            let queue = RequestQueue::new(LockMachine::new(session()), give_up, room);
+            let queue = RequestQueue::new(weft_lock::Client::new(session()), give_up, room);
             let engine_queue = EngineQueue::Lock(queue.inbox());
             (Box::new(queue), engine_queue)
         }

@@ -3,61 +3,43 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use weft_session::{CallId, ClientHalf, OutcomeOf, TaskOf};
 use weft_time::{Duration, Instant};
 
 use crate::Error;
 
-/// The interface to the client half of an engine's protocol, the same for all engines.
-pub(crate) trait ClientHalf: Send {
+/// The requests of programs to one engine, as calls of its client half.
+pub(crate) trait Requests {
+    type Half: ClientHalf + Send;
     type Request: Send;
     type Reply;
 
     /// The length of the longest message for the request, in bytes.
     fn message_bytes(request: &Self::Request) -> usize;
 
-    /// The result of a request that reached its time-out before it was started.
-    fn not_begun(&self, after: Duration) -> Result<Self::Reply, Error> {
-        Err(Error::NotBegun { after })
-    }
+    fn task(request: &Self::Request) -> TaskOf<'_, Self::Half>;
 
-    /// Starts the request and returns its number; `None` if too many are outstanding.
-    fn start(&mut self, now: Instant, request: &Self::Request) -> Option<u64>;
-
-    /// Processes a message from a node. Returns the request that it completes, with its result.
-    fn receive(
-        &mut self,
-        now: Instant,
-        node: usize,
-        message: (u8, &[u8]),
-    ) -> Option<(u64, Result<Self::Reply, Error>)>;
-
-    fn next_deadline(&self) -> Option<Instant>;
-
-    fn handle_deadline(&mut self, now: Instant) -> Option<(u64, Result<Self::Reply, Error>)>;
-
-    fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)>;
-
-    /// Ends the session: [`ClientHalf::poll_transmit`] returns the last messages, and no more requests follow.
-    fn end_session(&mut self) {}
+    /// The result of a request whose call has ended, `give_up` after its start at the latest.
+    fn reply(outcome: OutcomeOf<'_, Self::Half>, give_up: Duration) -> Result<Self::Reply, Error>;
 }
 
 /// The callback that receives the result of a request.
 pub(crate) type Deliver<R> = Box<dyn FnOnce(Result<R, Error>) + Send>;
 
-type Queue<M> = VecDeque<(<M as ClientHalf>::Request, Deliver<<M as ClientHalf>::Reply>)>;
+type Queue<R> = VecDeque<(<R as Requests>::Request, Deliver<<R as Requests>::Reply>)>;
 
 /// The queue in which other threads enqueue requests.
-pub(crate) struct Inbox<M: ClientHalf> {
+pub(crate) struct Inbox<R: Requests> {
     /// `None` once the client's thread has ended.
-    queue: Mutex<Option<Queue<M>>>,
+    queue: Mutex<Option<Queue<R>>>,
     /// The longest message that fits into a datagram, in bytes.
     room: usize,
 }
 
-impl<M: ClientHalf> Inbox<M> {
+impl<R: Requests> Inbox<R> {
     /// Enqueues a request, or reports at once that it is too long.
-    pub fn enqueue(&self, request: M::Request, deliver: Deliver<M::Reply>) {
-        let bytes = M::message_bytes(&request);
+    pub fn enqueue(&self, request: R::Request, deliver: Deliver<R::Reply>) {
+        let bytes = R::message_bytes(&request);
         if bytes > self.room {
             let room = self.room;
             deliver(Err(Error::Invalid(format!(
@@ -72,50 +54,50 @@ impl<M: ClientHalf> Inbox<M> {
     }
 }
 
-struct Waiting<M: ClientHalf> {
-    request: M::Request,
-    deliver: Deliver<M::Reply>,
+struct Waiting<R: Requests> {
+    request: R::Request,
+    deliver: Deliver<R::Reply>,
     give_up_at: Instant,
 }
 
 /// The client half of an engine, with the requests of all threads.
-pub(crate) struct RequestQueue<M: ClientHalf> {
-    machine: M,
-    inbox: Arc<Inbox<M>>,
+pub(crate) struct RequestQueue<R: Requests> {
+    half: R::Half,
+    inbox: Arc<Inbox<R>>,
     give_up: Duration,
     /// Requests that wait until fewer are outstanding, oldest first.
-    backlog: VecDeque<Waiting<M>>,
-    running: Vec<(u64, Deliver<M::Reply>)>,
+    backlog: VecDeque<Waiting<R>>,
+    running: Vec<(CallId, Deliver<R::Reply>)>,
 }
 
-impl<M: ClientHalf> RequestQueue<M> {
+impl<R: Requests> RequestQueue<R> {
     /// A queue for messages of at most `room` bytes.
-    pub fn new(machine: M, give_up: Duration, room: usize) -> Self {
-        let inbox = Arc::new(Inbox { queue: Mutex::new(Some(Queue::<M>::new())), room });
-        Self { machine, inbox, give_up, backlog: VecDeque::new(), running: Vec::new() }
+    pub fn new(half: R::Half, give_up: Duration, room: usize) -> Self {
+        let inbox = Arc::new(Inbox { queue: Mutex::new(Some(Queue::<R>::new())), room });
+        Self { half, inbox, give_up, backlog: VecDeque::new(), running: Vec::new() }
     }
 
-    pub fn inbox(&self) -> Arc<Inbox<M>> {
+    pub fn inbox(&self) -> Arc<Inbox<R>> {
         Arc::clone(&self.inbox)
     }
 
     fn begin(&mut self, now: Instant) {
         while let Some(waiting) = self.backlog.front() {
-            let Some(number) = self.machine.start(now, &waiting.request) else { break };
+            let Some(call) = self.half.start(now, R::task(&waiting.request)) else { break };
             let waiting = self.backlog.pop_front().expect("it was just there");
-            self.running.push((number, waiting.deliver));
+            self.running.push((call, waiting.deliver));
         }
     }
 
-    fn end(&mut self, number: u64, reply: Result<M::Reply, Error>) {
-        if let Some(place) = self.running.iter().position(|(known, _)| *known == number) {
+    fn end(&mut self, call: CallId, outcome: OutcomeOf<'_, R::Half>) {
+        if let Some(place) = self.running.iter().position(|(known, _)| *known == call) {
             let (_, deliver) = self.running.swap_remove(place);
-            deliver(reply);
+            deliver(R::reply(outcome, self.give_up));
         }
     }
 }
 
-impl<M: ClientHalf> Drop for RequestQueue<M> {
+impl<R: Requests> Drop for RequestQueue<R> {
     fn drop(&mut self) {
         self.inbox.queue.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
@@ -132,7 +114,7 @@ pub(crate) trait AnyQueue: Send {
     fn end_session(&mut self);
 }
 
-impl<M: ClientHalf> AnyQueue for RequestQueue<M> {
+impl<R: Requests> AnyQueue for RequestQueue<R> {
     fn take(&mut self, now: Instant) {
         let queue =
             self.inbox.queue.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(std::mem::take);
@@ -147,33 +129,33 @@ impl<M: ClientHalf> AnyQueue for RequestQueue<M> {
     }
 
     fn receive(&mut self, now: Instant, node: usize, message: (u8, &[u8])) {
-        if let Some((number, reply)) = self.machine.receive(now, node, message) {
-            self.end(number, reply);
+        if let Some((call, outcome)) = self.half.receive(now, node, message) {
+            self.end(call, outcome);
             self.begin(now);
         }
     }
 
     fn next_deadline(&self) -> Option<Instant> {
         let waiting = self.backlog.front().map(|waiting| waiting.give_up_at);
-        [self.machine.next_deadline(), waiting].into_iter().flatten().min()
+        [self.half.next_deadline(), waiting].into_iter().flatten().min()
     }
 
     fn handle_deadline(&mut self, now: Instant) {
-        while let Some((number, reply)) = self.machine.handle_deadline(now) {
-            self.end(number, reply);
+        while let Some((call, outcome)) = self.half.handle_deadline(now) {
+            self.end(call, outcome);
         }
         while self.backlog.front().is_some_and(|waiting| waiting.give_up_at <= now) {
             let waiting = self.backlog.pop_front().expect("it was just there");
-            (waiting.deliver)(self.machine.not_begun(self.give_up));
+            (waiting.deliver)(Err(Error::NotBegun { after: self.give_up }));
         }
         self.begin(now);
     }
 
     fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
-        self.machine.poll_transmit(out)
+        self.half.poll_transmit(out)
     }
 
     fn end_session(&mut self) {
-        self.machine.end_session();
+        self.half.leave();
     }
 }

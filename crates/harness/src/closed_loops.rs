@@ -1,6 +1,7 @@
 //! Clients in closed loops: each makes its next call when the previous one has ended.
 
 use weft_results::histogram::Recorder;
+use weft_session::{ClientHalf, OutcomeOf, TaskOf};
 use weft_time::{Duration, Instant};
 use weft_workload::Random;
 
@@ -33,7 +34,12 @@ pub struct Turn<'a> {
     updates: u8,
 }
 
-impl Turn<'_> {
+impl<'a> Turn<'a> {
+    /// The input of a client with this share of updates, in percent.
+    pub const fn new(random: &'a mut Random, is_ending: bool, updates: u8) -> Self {
+        Self { random, is_ending, updates }
+    }
+
     /// Draws [`UPDATE`] or [`READ`], with the load's share of updates. Returns `None` if the run is ending.
     pub fn update_or_read(&mut self) -> Option<usize> {
         let draw = || if self.random.below(100) < u64::from(self.updates) { UPDATE } else { READ };
@@ -41,9 +47,12 @@ impl Turn<'_> {
     }
 }
 
-/// One client of an engine, with one outstanding call at a time. It does no input or output and reads no clock: its
-/// caller passes messages and the time. It records the answers for the check at the end.
+/// The load on one client half, with one outstanding call at a time: it chooses the calls, and records how they end
+/// for the check at the end.
 pub trait Caller {
+    /// The engine's client half, which makes the calls.
+    type Half: ClientHalf;
+
     /// Names of the kinds of the client's calls.
     const KINDS: &'static [&'static str] = &UPDATES_AND_READS;
 
@@ -53,21 +62,11 @@ pub trait Caller {
         turn.update_or_read()
     }
 
-    /// Begins a call of this kind.
-    fn begin(&mut self, now: Instant, kind: usize);
+    /// The task of a call of this kind, which begins now.
+    fn begin(&mut self, now: Instant, kind: usize) -> TaskOf<'_, Self::Half>;
 
-    /// Handles a message from a node, which may be for another client. If the message ends the call, returns
-    /// how it ended.
-    fn receive(&mut self, now: Instant, node: usize, message: (u8, &[u8])) -> Option<Ended>;
-
-    /// When [`Caller::handle_deadline`] must be called.
-    fn next_deadline(&self) -> Option<Instant>;
-
-    /// Handles deadlines that have passed. If the call ends, returns how it ended.
-    fn handle_deadline(&mut self, now: Instant) -> Option<Ended>;
-
-    /// Returns the node and the kind of the next message to send, and appends the message's content to `out`.
-    fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)>;
+    /// Records how the call has ended.
+    fn end(&mut self, now: Instant, outcome: OutcomeOf<'_, Self::Half>) -> Ended;
 }
 
 /// Pauses of a client between two calls.
@@ -81,7 +80,8 @@ pub struct Pace {
 }
 
 /// One client and its current call.
-struct Loop<C> {
+struct Loop<C: Caller> {
+    half: C::Half,
     caller: C,
     /// Kind and start of the outstanding call.
     call: Option<(usize, Instant)>,
@@ -90,7 +90,7 @@ struct Loop<C> {
 }
 
 /// All clients of a machine.
-pub struct ClosedLoops<C> {
+pub struct ClosedLoops<C: Caller> {
     loops: Vec<Loop<C>>,
     updates: u8,
     pace: Pace,
@@ -101,10 +101,15 @@ pub struct ClosedLoops<C> {
 
 impl<C: Caller> ClosedLoops<C> {
     /// Clients that do not call yet. `updates` is the share of updates in percent; `random` determines all choices.
-    pub fn new(callers: impl IntoIterator<Item = C>, updates: u8, pace: Pace, random: Random) -> Self {
-        let idle = |caller| Loop { caller, call: None, next: Instant::FAR_FUTURE };
+    pub fn new(
+        clients: impl IntoIterator<Item = (C::Half, C)>,
+        updates: u8,
+        pace: Pace,
+        random: Random,
+    ) -> Self {
+        let idle = |(half, caller)| Loop { half, caller, call: None, next: Instant::FAR_FUTURE };
         Self {
-            loops: callers.into_iter().map(idle).collect(),
+            loops: clients.into_iter().map(idle).collect(),
             updates,
             pace,
             random,
@@ -142,16 +147,18 @@ impl<C: Caller> ClosedLoops<C> {
     fn call(&mut self, now: Instant, index: usize) {
         let one = &mut self.loops[index];
         one.next = Instant::FAR_FUTURE;
-        let mut turn = Turn { random: &mut self.random, is_ending: self.is_ending, updates: self.updates };
+        let mut turn = Turn::new(&mut self.random, self.is_ending, self.updates);
         if let Some(kind) = one.caller.choose(&mut turn) {
             one.call = Some((kind, now));
-            one.caller.begin(now, kind);
+            let call = one.half.start(now, one.caller.begin(now, kind));
+            assert!(call.is_some(), "a client has one call under way");
         }
     }
 
-    fn end(&mut self, now: Instant, index: usize, ended: Ended) {
+    fn end(&mut self, now: Instant, index: usize, outcome: OutcomeOf<'_, C::Half>) {
         let one = &mut self.loops[index];
         let Some((kind, begun)) = one.call.take() else { return };
+        let ended = one.caller.end(now, outcome);
         let longest = self.pace.longest.map_or(0, Duration::as_ps);
         let pause = Duration::from_ps(if longest == 0 { 0 } else { self.random.below(longest) });
         match ended {
@@ -174,21 +181,21 @@ impl<C: Caller> ClientProgram for ClosedLoops<C> {
     fn receive(&mut self, now: Instant, node: usize, message: (u8, &[u8])) {
         // Each client recognizes the answers to its own calls.
         for index in 0..self.loops.len() {
-            if let Some(ended) = self.loops[index].caller.receive(now, node, message) {
-                return self.end(now, index, ended);
+            if let Some((_, outcome)) = self.loops[index].half.receive(now, node, message) {
+                return self.end(now, index, outcome);
             }
         }
     }
 
     fn next_deadline(&self, _: Instant) -> Option<Instant> {
-        let of = |one: &Loop<C>| one.caller.next_deadline().map_or(one.next, |at| at.min(one.next));
+        let of = |one: &Loop<C>| one.half.next_deadline().map_or(one.next, |at| at.min(one.next));
         self.loops.iter().map(of).min().filter(|at| *at < Instant::FAR_FUTURE)
     }
 
     fn handle_deadline(&mut self, now: Instant) {
         for index in 0..self.loops.len() {
-            if let Some(ended) = self.loops[index].caller.handle_deadline(now) {
-                self.end(now, index, ended);
+            if let Some((_, outcome)) = self.loops[index].half.handle_deadline(now) {
+                self.end(now, index, outcome);
             }
             if self.loops[index].next <= now {
                 self.call(now, index);
@@ -197,6 +204,6 @@ impl<C: Caller> ClientProgram for ClosedLoops<C> {
     }
 
     fn poll_transmit(&mut self, payload: &mut Vec<u8>) -> Option<(usize, u8)> {
-        self.loops.iter_mut().find_map(|one| one.caller.poll_transmit(payload))
+        self.loops.iter_mut().find_map(|one| one.half.poll_transmit(payload))
     }
 }

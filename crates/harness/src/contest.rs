@@ -49,8 +49,8 @@ pub trait Contender {
     /// The assembly of nodes, for a cluster with these numbers of nodes and clients.
     fn assembly(&self, nodes: usize, clients: u32) -> Self::Assembly;
 
-    /// The client of this number, from 0.
-    fn caller(&self, number: u32, nodes: usize) -> Self::Caller;
+    /// The client of this number, from 0, with its load.
+    fn client(&self, number: u32, nodes: usize) -> (<Self::Caller as Caller>::Half, Self::Caller);
 
     /// Checks the answers of all clients and the final state of the nodes. Returns violations, in words.
     fn judge(&self, cluster: &ContenderCluster<Self>) -> Vec<String>
@@ -184,8 +184,8 @@ impl Contest {
         assert!(load.clients > 0, "a measurement needs a client");
         assert!(load.updates <= 100, "{} is not a percentage", load.updates);
         assert!(self.length > Duration::ZERO, "a measurement needs a length");
-        let callers = (0..load.clients).map(|number| contender.caller(number, self.nodes));
-        let clients = ClosedLoops::new(callers, load.updates, PACE, Random::new(self.seed, 0));
+        let clients = (0..load.clients).map(|number| contender.client(number, self.nodes));
+        let clients = ClosedLoops::new(clients, load.updates, PACE, Random::new(self.seed, 0));
         let mut cluster = self.measure(contender.assembly(self.nodes, load.clients), clients)?;
         let until = self.calls_end_at(&cluster);
         let is_idle = |cluster: &ContenderCluster<T>| cluster.drivers().all(|(_, clients)| clients.is_idle());
@@ -267,8 +267,8 @@ impl<T: Contender> Subject for CampaignOf<'_, T> {
     }
 
     fn clients(&self, nodes: usize, seed: u64) -> Vec<ClosedLoops<T::Caller>> {
-        let callers = (0..CAMPAIGN.clients).map(|number| self.0.caller(number, nodes));
-        vec![ClosedLoops::new(callers, CAMPAIGN.updates, CAMPAIGN_PACE, Random::new(seed, 0))]
+        let clients = (0..CAMPAIGN.clients).map(|number| self.0.client(number, nodes));
+        vec![ClosedLoops::new(clients, CAMPAIGN.updates, CAMPAIGN_PACE, Random::new(seed, 0))]
     }
 
     fn judge(

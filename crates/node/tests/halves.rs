@@ -9,7 +9,7 @@ use weft_node::{
 use weft_rounds::ClientServerParameters;
 use weft_rounds::client::{Client, Outcome, Task};
 use weft_rounds::message::{Call, Proposal, Value};
-use weft_session::ClientParameters;
+use weft_session::{ClientHalf, ClientParameters};
 use weft_time::{Duration, Instant};
 use weft_waist::{Configuration, EngineState, EngineStatus, Epoch, NodeId, NodeSet, View};
 
@@ -145,7 +145,7 @@ fn what_is_decided_is_told_to_clients() {
     rounds.half.replied(at_us(5), 0, decided, &mut HostIo::new(SLOT, &mut rounds.card));
     let address = "127.0.0.1:9".parse().unwrap();
     let mut client = Client::new(ClientParameters::new(1, 1));
-    client.start(at_us(10), None, Task::Read(None)).unwrap();
+    client.start(at_us(10), Task::Read(None)).unwrap();
     for step in 0..8 {
         let now = at_us(10 + step);
         let mut request = Vec::new();
@@ -156,8 +156,8 @@ fn what_is_decided_is_told_to_clients() {
         }
         rounds.half.settle(now, &mut HostIo::new(SLOT, &mut rounds.card));
         for (kind, answer) in std::mem::take(&mut rounds.card.answers) {
-            let Some(completion) = client.receive(now, 0, (kind, &answer)).unwrap() else { continue };
-            let Outcome::Decisions(decisions) = completion.outcome else { panic!("{completion:?}") };
+            let Some((_, outcome)) = client.receive(now, 0, (kind, &answer)) else { continue };
+            let Outcome::Decisions(decisions) = outcome else { panic!("{outcome:?}") };
             let told: Vec<_> = decisions.iter().map(|one| (one.place, one.proposal)).collect();
             assert_eq!(told, [((3, 2), &b"decided"[..])]);
             return;

@@ -6,6 +6,8 @@
 //!   most once, however often it arrives.
 //! - [`Client`] is the client's half: it numbers calls and repeats them until they are answered or reach their
 //!   time-out.
+//! - [`ClientHalf`] is how the clients of all engines are driven, and [`SessionClient`] is one for an engine that
+//!   says what its [`Calls`] are.
 //!
 //! The content of calls and answers is up to the engine. Both halves are pure: the caller passes in the time and
 //! the messages, and they return the messages to send.
@@ -28,11 +30,13 @@
 //! longer than the time in which a client repeats a call and a datagram is in flight.
 
 mod client;
+mod half;
 mod message;
 mod sessions;
 mod window;
 
 pub use client::{CallId, Client, ClientParameters, Completion, Ended, Verdict};
+pub use half::{Calls, ClientHalf, NewCall, OutcomeOf, SessionClient, TaskOf};
 pub use message::{Body, Kind, Malformed, Message, Status};
 pub use sessions::{Begin, Sessions, TOKENS};
 pub use window::{Seen, WINDOW, Window};

@@ -50,9 +50,9 @@ struct Told {
 
 /// One client of the log.
 pub struct LogCaller {
-    client: Client,
     origin: u64,
-    value_bytes: usize,
+    /// The content of each of its entries.
+    content: Vec<u8>,
     begun: Instant,
     /// Number of appends begun. The client numbers them from 1.
     appends: u64,
@@ -74,7 +74,7 @@ impl Contender for LogContender {
         Rc::new(move || vec![EngineChoice::Log(parameters.clone())])
     }
 
-    fn caller(&self, number: u32, nodes: usize) -> LogCaller {
+    fn client(&self, number: u32, nodes: usize) -> (Client, LogCaller) {
         let origin = u64::from(number) + 1;
         let parameters = ClientParameters {
             timeout: REPEAT,
@@ -83,15 +83,15 @@ impl Contender for LogContender {
             give_up: GIVE_UP,
             ..ClientParameters::new(origin, nodes)
         };
-        LogCaller {
-            client: Client::new(parameters),
+        let caller = LogCaller {
             origin,
-            value_bytes: self.value_bytes,
+            content: content(origin, self.value_bytes),
             begun: Instant::ZERO,
             appends: 0,
             random: Random::new(origin, number),
             told: Told::default(),
-        }
+        };
+        (Client::new(parameters), caller)
     }
 
     fn judge(&self, cluster: &ContenderCluster<Self>) -> Vec<String> {
@@ -144,7 +144,21 @@ fn content(origin: u64, value_bytes: usize) -> Vec<u8> {
     vec![(origin - 1) as u8; value_bytes]
 }
 
-impl LogCaller {
+impl Caller for LogCaller {
+    type Half = Client;
+
+    /// A read chooses an index close to the client's latest append and not above it, because the log keeps only the
+    /// latest entries.
+    fn begin(&mut self, now: Instant, kind: usize) -> Task<'_> {
+        self.begun = now;
+        if kind == UPDATE {
+            self.appends += 1;
+            return Task::Append(&self.content);
+        }
+        let end = self.told.appended.last().map_or(0, |appended| appended.index);
+        Task::Read(end.saturating_sub(self.random.below(READ_BACK)))
+    }
+
     fn end(&mut self, now: Instant, outcome: Outcome<'_>) -> Ended {
         match outcome {
             Outcome::Appended { index } => {
@@ -153,50 +167,15 @@ impl LogCaller {
                 Ended::Done
             }
             Outcome::Entry { index, append } => {
-                if append.content != content(append.origin, self.value_bytes) {
+                if append.content != content(append.origin, self.content.len()) {
                     self.told.wrong.push(format!("the entry at {index} is not what was appended"));
                 }
                 self.told.read.push((index, (append.origin, append.sequence)));
                 Ended::Done
             }
-            Outcome::NotYet { .. } | Outcome::Void | Outcome::Forgotten => Ended::Done,
+            Outcome::NotYet { .. } | Outcome::Void | Outcome::Forgotten { .. } => Ended::Done,
             _ => Ended::Failed,
         }
-    }
-}
-
-impl Caller for LogCaller {
-    /// Begins a call. A read chooses an index close to the client's latest append and not above it, because
-    /// the log keeps only the latest entries.
-    fn begin(&mut self, now: Instant, kind: usize) {
-        let is_update = kind == UPDATE;
-        self.begun = now;
-        let end = self.told.appended.last().map_or(0, |appended| appended.index);
-        let content = content(self.origin, self.value_bytes);
-        let task = match is_update {
-            true => Task::Append(&content),
-            false => Task::Read(end.saturating_sub(self.random.below(READ_BACK))),
-        };
-        self.appends += u64::from(is_update);
-        self.client.start(now, task).expect("a client has one call under way");
-    }
-
-    fn receive(&mut self, now: Instant, node: usize, (kind, payload): (u8, &[u8])) -> Option<Ended> {
-        let outcome = self.client.receive(now, node, kind, payload).ok()??.outcome;
-        Some(self.end(now, outcome))
-    }
-
-    fn next_deadline(&self) -> Option<Instant> {
-        self.client.next_deadline()
-    }
-
-    fn handle_deadline(&mut self, now: Instant) -> Option<Ended> {
-        let outcome = self.client.handle_deadline(now)?.outcome;
-        Some(self.end(now, outcome))
-    }
-
-    fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
-        self.client.poll_transmit(out)
     }
 }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use weft_harness::{Caller, Contender, ContenderCluster, Ended, MakeEngines, UPDATE};
 use weft_node::{EngineChoice, NodeEngine};
-use weft_rdt::client::{Client, Invocation, Outcome};
+use weft_rdt::client::{Client, Invocation, Outcome, Task};
 use weft_rdt::replica::ReplicaParameters;
 use weft_rdt::{Bounds, Type, types};
 use weft_time::Instant;
@@ -20,7 +20,6 @@ pub struct ObjectContender;
 
 /// One client of the counter, with the sums of its answers.
 pub struct ObjectCaller {
-    client: Client,
     increment: Invocation,
     query: Invocation,
     is_update: bool,
@@ -41,19 +40,19 @@ impl Contender for ObjectContender {
         Rc::new(move || vec![EngineChoice::Object(parameters.clone())])
     }
 
-    fn caller(&self, number: u32, nodes: usize) -> ObjectCaller {
+    fn client(&self, number: u32, nodes: usize) -> (Client, ObjectCaller) {
         let definition = types::by_name(TYPE).expect("it ships");
         let invocation = |name, chosen: &[i64]| {
             Invocation::new(&definition, name, chosen).expect("the counter has such a method")
         };
-        ObjectCaller {
-            client: Client::new(session(number, nodes)),
+        let caller = ObjectCaller {
             increment: invocation("increment", &[1]),
             query: invocation("value", &[]),
             is_update: false,
             acknowledged: 0,
             unknown: 0,
-        }
+        };
+        (Client::new(session(number, nodes)), caller)
     }
 
     /// All replicas must have the same value: the sum of acknowledged increments, and possibly some
@@ -83,40 +82,20 @@ impl Contender for ObjectContender {
     }
 }
 
-impl ObjectCaller {
-    fn end(&mut self, outcome: Outcome) -> Ended {
+impl Caller for ObjectCaller {
+    type Half = Client;
+
+    fn begin(&mut self, _: Instant, kind: usize) -> Task {
+        self.is_update = kind == UPDATE;
+        (None, if self.is_update { self.increment } else { self.query })
+    }
+
+    fn end(&mut self, _: Instant, outcome: Outcome) -> Ended {
         match outcome {
             Outcome::Done => self.acknowledged += i64::from(self.is_update),
             Outcome::Unknown => self.unknown += i64::from(self.is_update),
             Outcome::Value(_) | Outcome::Refused | Outcome::BadRequest | Outcome::NotBegun => {}
         }
         if matches!(outcome, Outcome::Done | Outcome::Value(_)) { Ended::Done } else { Ended::Failed }
-    }
-}
-
-impl Caller for ObjectCaller {
-    fn begin(&mut self, now: Instant, kind: usize) {
-        let is_update = kind == UPDATE;
-        self.is_update = is_update;
-        let invocation = if is_update { self.increment } else { self.query };
-        self.client.start(now, None, &invocation).expect("a client has one call under way");
-    }
-
-    fn receive(&mut self, now: Instant, node: usize, message: (u8, &[u8])) -> Option<Ended> {
-        let (_, outcome) = self.client.receive(now, node, message).ok()??;
-        Some(self.end(outcome))
-    }
-
-    fn next_deadline(&self) -> Option<Instant> {
-        self.client.next_deadline()
-    }
-
-    fn handle_deadline(&mut self, now: Instant) -> Option<Ended> {
-        let (_, outcome) = self.client.handle_deadline(now)?;
-        Some(self.end(outcome))
-    }
-
-    fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
-        self.client.poll_transmit(out)
     }
 }

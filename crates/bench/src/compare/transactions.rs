@@ -5,7 +5,7 @@ use std::rc::Rc;
 use weft_harness::{Caller, Contender, ContenderCluster, DATAGRAM_BYTES, Ended, MakeEngines, UPDATE};
 use weft_node::{EngineChoice, Ledger, TransactionSizes};
 use weft_time::Instant;
-use weft_txn::client::{Client, ClientParameters, Ended as ClientEnded};
+use weft_txn::client::{ClientParameters, Ended as ClientEnded, Pool};
 use weft_txn::{Accesses, Key, Mode, Outcome, ProcedureId, Request};
 
 use super::{GIVE_UP, PAUSE, REPEAT};
@@ -26,8 +26,9 @@ pub struct TransactionsContender;
 
 /// One client of the ledger, with its expected balance.
 pub struct TransactionsCaller {
-    client: Client,
     account: Key,
+    deposit: Request,
+    balance: Request,
     is_update: bool,
     acknowledged: i64,
     /// Deposits that may have taken effect.
@@ -53,7 +54,7 @@ impl Contender for TransactionsContender {
         })
     }
 
-    fn caller(&self, number: u32, nodes: usize) -> TransactionsCaller {
+    fn client(&self, number: u32, nodes: usize) -> (Pool, TransactionsCaller) {
         let node = number as usize % nodes;
         let parameters = ClientParameters {
             first: node,
@@ -62,14 +63,17 @@ impl Contender for TransactionsContender {
             give_up: GIVE_UP,
             ..ClientParameters::new(u64::from(number) + 1, nodes)
         };
-        TransactionsCaller {
-            client: Client::new(parameters),
-            account: Key::new(node, u64::from(number) / nodes as u64),
+        let account = Key::new(node, u64::from(number) / nodes as u64);
+        let caller = TransactionsCaller {
+            account,
+            deposit: request(DEPOSIT, account, Mode::Update, &1_i64.to_le_bytes()),
+            balance: request(BALANCE, account, Mode::Read, &[]),
             is_update: false,
             acknowledged: 0,
             unknown: 0,
             wrong: Vec::new(),
-        }
+        };
+        (Pool::new([parameters]), caller)
     }
 
     fn judge(&self, cluster: &ContenderCluster<Self>) -> Vec<String> {
@@ -77,9 +81,16 @@ impl Contender for TransactionsContender {
     }
 }
 
-impl TransactionsCaller {
+impl Caller for TransactionsCaller {
+    type Half = Pool;
+
+    fn begin(&mut self, _: Instant, kind: usize) -> &Request {
+        self.is_update = kind == UPDATE;
+        if self.is_update { &self.deposit } else { &self.balance }
+    }
+
     /// Checks an outcome. Only this client uses its account, so the balance is the sum of its deposits.
-    fn end(&mut self, ended: ClientEnded) -> Ended {
+    fn end(&mut self, _: Instant, ended: ClientEnded) -> Ended {
         let answer = match ended {
             ClientEnded::Outcome(_, Outcome::Committed { answer }) => answer.first_chunk().copied(),
             ClientEnded::Outcome(_, Outcome::Unknown) => {
@@ -102,33 +113,9 @@ impl TransactionsCaller {
     }
 }
 
-impl Caller for TransactionsCaller {
-    fn begin(&mut self, now: Instant, kind: usize) {
-        let is_update = kind == UPDATE;
-        self.is_update = is_update;
-        let mut accesses = Accesses::default();
-        let mode = if is_update { Mode::Update } else { Mode::Read };
-        accesses.add(self.account, mode).expect("one key fits");
-        let (procedure, input) =
-            if is_update { (DEPOSIT, 1_i64.to_le_bytes().to_vec()) } else { (BALANCE, Vec::new()) };
-        self.client.start(now, Request { procedure, input, accesses });
-    }
-
-    fn receive(&mut self, now: Instant, node: usize, (kind, payload): (u8, &[u8])) -> Option<Ended> {
-        let ended = self.client.receive(now, node, kind, payload)?;
-        Some(self.end(ended))
-    }
-
-    fn next_deadline(&self) -> Option<Instant> {
-        self.client.next_deadline()
-    }
-
-    fn handle_deadline(&mut self, now: Instant) -> Option<Ended> {
-        let ended = self.client.handle_deadline(now)?;
-        Some(self.end(ended))
-    }
-
-    fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
-        self.client.poll_transmit(out)
-    }
+/// A call of a procedure with one account.
+fn request(procedure: ProcedureId, account: Key, mode: Mode, input: &[u8]) -> Request {
+    let mut accesses = Accesses::default();
+    accesses.add(account, mode).expect("one key fits");
+    Request { procedure, input: input.to_vec(), accesses }
 }

@@ -7,12 +7,13 @@ use std::collections::VecDeque;
 use weft_check::{Action, History, Operation, Outcome, Reply};
 use weft_kv::message::Reply as ReplyMessage;
 use weft_kv::{Client, ClientParameters, ReadPolicy, Task};
+use weft_results::histogram::Recorder;
 use weft_time::{Duration, Instant};
 use weft_waist::{NodeId, NodeSet};
-
-use weft_results::histogram::Recorder;
 use weft_workload::{ClientShare, Generator, Step, Workload, fill_value, fingerprint, key_of};
 use weft_workload::{Limit, Load, Scheduler};
+
+use super::journal::recorded;
 
 /// Parameters of a driver.
 #[derive(Clone, Debug)]
@@ -361,21 +362,5 @@ fn client(parameters: &DriverParameters, index: u32) -> Client {
         pause: parameters.timeout / 8,
         give_up: parameters.give_up,
         ..ClientParameters::new(parameters.first_client + u64::from(index), parameters.nodes)
-    })
-}
-
-/// Converts an outcome for the history; `None` if it is unknown.
-fn recorded(action: Action, outcome: weft_kv::Outcome<'_>) -> Option<Outcome> {
-    Some(match outcome {
-        weft_kv::Outcome::Value { version, value } => Outcome::Found { version, value: fingerprint(value) },
-        weft_kv::Outcome::Done { version } if action.removes() => Outcome::Deleted { version },
-        weft_kv::Outcome::Done { version } => Outcome::Written { version },
-        weft_kv::Outcome::NotFound => Outcome::NotFound,
-        weft_kv::Outcome::Mismatch { version } => Outcome::Mismatch { version },
-        weft_kv::Outcome::TableFull | weft_kv::Outcome::SessionsFull | weft_kv::Outcome::BadRequest => {
-            Outcome::Refused
-        }
-        weft_kv::Outcome::Scanned { .. } => unreachable!("nobody scans"),
-        weft_kv::Outcome::Unknown => return None,
     })
 }

@@ -5,16 +5,19 @@ mod holds;
 pub mod real;
 pub mod simulated;
 
+pub(crate) use caller::LockCaller;
+
 use serde_json::json;
 use weft_check::locks::{self, Hold};
 use weft_results::{Check, Checked, WorkloadDescription};
 use weft_time::Duration;
 
 /// The kinds of calls that are measured.
-const KINDS: [&str; 3] = ["acquire", "renew", "release"];
+const KINDS: [&str; 4] = ["acquire", "renew", "release", "query"];
 const ACQUIRE: usize = 0;
 const RENEW: usize = 1;
 const RELEASE: usize = 2;
+const QUERY: usize = 3;
 
 /// Workload of the clients.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +50,7 @@ impl Workload {
 }
 
 /// Checks the holds of all clients, on one clock.
-fn check(holds: &[Hold]) -> Check {
+pub(crate) fn check(holds: &[Hold]) -> Check {
     let violations: Vec<_> = locks::check(holds).iter().map(ToString::to_string).collect();
     let checked = if violations.is_empty() { Checked::Exclusive } else { Checked::NotExclusive };
     Check { checked, violations }

@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use weft_check::locks::Hold;
-use weft_harness::{ClosedLoops, ClusterOf, Contest, MakeEngines, Subject};
+use weft_harness::{ClosedLoops, ClusterOf, Contest, MakeEngines, Pace, Subject};
+use weft_lock::{Client, LockCalls};
 use weft_node::EngineChoice;
 use weft_results::MeasuredRun;
+use weft_session::ClientParameters;
 use weft_sim::{LocalClock, PlanError};
 use weft_time::{Duration, Instant};
+use weft_workload::Random;
 
-use super::caller::{LockCaller, clients};
-use super::{Workload, check};
+use super::{LockCaller, Workload, check};
 
 /// Workload of a campaign: few locks, with a time to live that is hardly longer than a node takes to receive
 /// a view.
@@ -37,6 +39,11 @@ fn engines(parameters: weft_lock::Parameters) -> MakeEngines {
     Rc::new(move || vec![EngineChoice::Lock(parameters.clone())])
 }
 
+/// The engine of measurements, with room for the locks of all clients.
+pub(crate) fn measured_engines() -> MakeEngines {
+    engines(weft_lock::Parameters { locks: 16_384, ..weft_lock::Parameters::default() })
+}
+
 impl Subject for Locks {
     type Assembly = MakeEngines;
     type Caller = LockCaller;
@@ -52,12 +59,11 @@ impl Subject for Locks {
     }
 
     fn clients(&self, nodes: usize, seed: u64) -> Vec<ClosedLoops<LockCaller>> {
-        let plant = |client: weft_lock::Client| {
+        let calls = LockCalls {
             #[cfg(feature = "planted-bugs")]
-            let client = client.with_planted_bug(self.planted_bug);
-            client
+            planted_bug: self.planted_bug,
         };
-        (0..CLIENT_MACHINES).map(|machine| clients(CONTENTION, (seed, machine), nodes, plant)).collect()
+        (0..CLIENT_MACHINES).map(|machine| clients(CONTENTION, (seed, machine), nodes, calls)).collect()
     }
 
     fn judge(
@@ -80,8 +86,31 @@ impl Subject for Locks {
     }
 }
 
+/// The clients of the machine with this number, in a cluster of `nodes` nodes.
+fn clients(
+    workload: Workload,
+    (seed, machine): (u64, u32),
+    nodes: usize,
+    calls: LockCalls,
+) -> ClosedLoops<LockCaller> {
+    let client = |index: u32| {
+        let number = machine * workload.clients + index;
+        let parameters = ClientParameters {
+            first: index as usize % nodes,
+            repeat: Duration::from_us(250),
+            pause: Duration::from_us(50),
+            give_up: Duration::from_ms(20),
+            ..ClientParameters::new(u64::from(number + 1) << 32, nodes)
+        };
+        (Client::with_calls(parameters, calls), LockCaller::new(workload, number, false))
+    };
+    // With these pauses, some holders call again only after their lock has expired.
+    let pace = Pace { longest: Some(workload.pause), after_failure: Duration::ZERO };
+    ClosedLoops::new((0..workload.clients).map(client), 100, pace, Random::new(seed, machine))
+}
+
 /// The holds of all clients, on the world's clock.
-fn holds(cluster: &ClusterOf<LockCaller, MakeEngines>) -> Vec<Hold> {
+pub(crate) fn holds(cluster: &ClusterOf<LockCaller, MakeEngines>) -> Vec<Hold> {
     let on_world = |clock: LocalClock, ns: u64| {
         clock.world(Instant::ZERO + Duration::from_ns(ns)).saturating_since(Instant::ZERO).as_ns()
     };
@@ -100,9 +129,8 @@ fn holds(cluster: &ClusterOf<LockCaller, MakeEngines>) -> Vec<Hold> {
 /// # Errors
 /// The fault plan does not fit the cluster.
 pub fn measure(contest: &Contest, workload: Workload, replay: String) -> Result<MeasuredRun, PlanError> {
-    let parameters = weft_lock::Parameters { locks: 16_384, ..weft_lock::Parameters::default() };
-    let clients = clients(workload, (contest.seed, 0), contest.nodes, |client| client);
-    contest.measure_workload(workload.description(replay), engines(parameters), clients, |cluster| {
+    let clients = clients(workload, (contest.seed, 0), contest.nodes, LockCalls::default());
+    contest.measure_workload(workload.description(replay), measured_engines(), clients, |cluster| {
         check(&holds(cluster))
     })
 }

@@ -18,7 +18,7 @@ use weft_waist::{Engine, Epoch, Memory, NodeSet, View};
 
 use super::engines::{EngineParameters, NodeEngine};
 use super::host::{HostLoad, ProposerHalf, ROUNDS_SLOT, RunRecord};
-use super::register::RegisterClients;
+use super::register::{self, Answers, RegisterClients};
 use crate::smr::first_view;
 
 /// Number of clients and of decisions that a host keeps for the protocol server, which no client uses here.
@@ -86,7 +86,7 @@ impl Cluster {
         let nodes =
             RoundsNodes { parameters: parameters.clone(), keys: keys.clone(), books: Rc::clone(&books) };
         let clients = parameters.load.is_none();
-        let clients = clients.then(|| RegisterClients::new(parameters.nodes, parameters.seed, CLIENTS_BEGIN));
+        let clients = clients.then(|| register::clients(parameters.nodes, parameters.seed, CLIENTS_BEGIN));
         let mut machines = Nodes::new(&shape, nodes, clients, |index, station| {
             let mut port = parameters.network.port(station.name(), station.hardware().0);
             if !matches!(station, ClusterHost::Clients(_)) {
@@ -101,17 +101,18 @@ impl Cluster {
         Ok(Self { machines, books, watch })
     }
 
-    /// The clients of the register.
-    pub(super) fn clients(&self) -> Option<&RegisterClients> {
-        self.machines.clients().next()
+    /// What the clients of the register were told.
+    pub(super) fn clients(&self) -> Option<Answers<'_>> {
+        self.machines.clients().next().map(|clients| Answers(&clients.driver))
     }
 
     /// Stops new proposals and requests.
     pub(super) fn end_load(&mut self) {
         self.books.borrow_mut().proposing = false;
         for clients in self.machines.client_machines() {
-            let stop =
-                |machine: &mut MachineOf<RoundsNodes>| machine.clients_mut().map(RegisterClients::stop);
+            let stop = |machine: &mut MachineOf<RoundsNodes>| {
+                machine.clients_mut().map(|clients| clients.driver.finish())
+            };
             self.machines.world.with_machine(clients, |machine, _| stop(machine));
         }
     }

@@ -1,11 +1,11 @@
 //! The key-value store.
 
 use weft_kv::message::Request;
-use weft_kv::{Client, ClientParameters, Completion, Outcome, Task};
-use weft_time::{Duration, Instant};
+use weft_kv::{Client, Outcome, Task};
+use weft_time::Duration;
 
 use super::{Handle, UNEXPECTED_ANSWER, refused};
-use crate::requests::ClientHalf;
+use crate::requests::Requests;
 use crate::{Error, Pending};
 
 #[derive(Debug)]
@@ -49,38 +49,10 @@ pub enum CompareAndSet {
     },
 }
 
-pub(crate) struct KvMachine {
-    client: Client,
-    give_up: Duration,
-}
+pub(crate) enum KvRequests {}
 
-impl KvMachine {
-    pub fn new(parameters: ClientParameters) -> Self {
-        let give_up = parameters.give_up;
-        Self { client: Client::new(parameters), give_up }
-    }
-
-    fn end(completion: Completion<'_>, after: Duration) -> (u64, Result<KvReply, Error>) {
-        let reply = match completion.outcome {
-            Outcome::Value { version, value } => {
-                Ok(KvReply::Value(Versioned { version, value: value.to_vec() }))
-            }
-            Outcome::Done { version } => Ok(KvReply::Done { version }),
-            Outcome::NotFound => Ok(KvReply::NotFound),
-            Outcome::Scanned { .. } => Err(UNEXPECTED_ANSWER),
-            Outcome::Mismatch { version } => Ok(KvReply::Mismatch { version }),
-            Outcome::TableFull => Err(Error::Refused("the key's bucket is full: raise capacity_keys")),
-            Outcome::SessionsFull => {
-                Err(Error::Refused("the cluster remembers too many clients: wait a minute"))
-            }
-            Outcome::BadRequest => Err(Error::Refused("the cluster has other key or value sizes")),
-            Outcome::Unknown => Err(Error::Unknown { after }),
-        };
-        (completion.request.0, reply)
-    }
-}
-
-impl ClientHalf for KvMachine {
+impl Requests for KvRequests {
+    type Half = Client;
     type Request = KvRequest;
     type Reply = KvReply;
 
@@ -96,8 +68,8 @@ impl ClientHalf for KvMachine {
         Request::HEADER + key.next_multiple_of(8) + value
     }
 
-    fn start(&mut self, now: Instant, request: &KvRequest) -> Option<u64> {
-        let task = match request {
+    fn task(request: &KvRequest) -> Task<'_> {
+        match request {
             KvRequest::Get { key } => Task::Get { key },
             KvRequest::Put { key, value } => Task::Put { key, value },
             KvRequest::Delete { key } => Task::Delete { key },
@@ -107,43 +79,32 @@ impl ClientHalf for KvMachine {
             KvRequest::CompareAndDelete { key, expected } => {
                 Task::CompareAndDelete { key, expected: *expected }
             }
-        };
-        self.client.start(now, task).map(|request| request.0)
+        }
     }
 
-    fn receive(
-        &mut self,
-        now: Instant,
-        _node: usize,
-        (kind, payload): (u8, &[u8]),
-    ) -> Option<(u64, Result<KvReply, Error>)> {
-        let completion = self.client.receive(now, kind, payload).ok()??;
-        Some(Self::end(completion, self.give_up))
-    }
-
-    fn next_deadline(&self) -> Option<Instant> {
-        self.client.next_deadline()
-    }
-
-    fn handle_deadline(&mut self, now: Instant) -> Option<(u64, Result<KvReply, Error>)> {
-        let completion = self.client.handle_deadline(now)?;
-        Some(Self::end(completion, self.give_up))
-    }
-
-    fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
-        let (node, kind) = self.client.poll_transmit(out)?;
-        Some((node.index(), kind))
-    }
-
-    fn end_session(&mut self) {
-        self.client.leave();
+    fn reply(outcome: Outcome<'_>, after: Duration) -> Result<KvReply, Error> {
+        match outcome {
+            Outcome::Value { version, value } => {
+                Ok(KvReply::Value(Versioned { version, value: value.to_vec() }))
+            }
+            Outcome::Done { version } => Ok(KvReply::Done { version }),
+            Outcome::NotFound => Ok(KvReply::NotFound),
+            Outcome::Scanned { .. } => Err(UNEXPECTED_ANSWER),
+            Outcome::Mismatch { version } => Ok(KvReply::Mismatch { version }),
+            Outcome::TableFull => Err(Error::Refused("the key's bucket is full: raise capacity_keys")),
+            Outcome::SessionsFull => {
+                Err(Error::Refused("the cluster remembers too many clients: wait a minute"))
+            }
+            Outcome::BadRequest => Err(Error::Refused("the cluster has other key or value sizes")),
+            Outcome::Unknown => Err(Error::Unknown { after }),
+        }
     }
 }
 
 /// A handle of a cluster's key-value store. Up to 16 requests are outstanding at a time; further ones are queued.
 #[derive(Clone, Debug)]
 pub struct KeyValue {
-    pub(crate) handle: Handle<KvMachine>,
+    pub(crate) handle: Handle<KvRequests>,
     pub(crate) key_bytes: usize,
 }
 

@@ -2,37 +2,18 @@
 
 use std::time;
 
-use weft_lock::{Client, Completion, Name, Outcome, Task};
-use weft_session::ClientParameters;
-use weft_time::{Duration, Instant};
+use weft_lock::{Client, Name, Outcome, Task};
+use weft_time::Duration;
 
 use super::{Handle, UNEXPECTED_ANSWER, refused};
 use crate::identity::new_identity;
-use crate::requests::ClientHalf;
+use crate::requests::Requests;
 use crate::{Error, Pending};
 
-pub(crate) struct LockMachine {
-    client: Client,
-    give_up: Duration,
-}
+pub(crate) enum LockRequests {}
 
-impl LockMachine {
-    pub fn new(parameters: ClientParameters) -> Self {
-        Self { client: Client::new(parameters), give_up: parameters.give_up }
-    }
-
-    fn end(&self, Completion { call, outcome }: Completion) -> (u64, Result<Outcome, Error>) {
-        let reply = match outcome {
-            Outcome::Full => Err(Error::Refused("as many locks are held as the cluster is configured for")),
-            Outcome::BadRequest => Err(UNEXPECTED_ANSWER),
-            Outcome::Unknown => Err(Error::Unknown { after: self.give_up }),
-            outcome => Ok(outcome),
-        };
-        (call.0, reply)
-    }
-}
-
-impl ClientHalf for LockMachine {
+impl Requests for LockRequests {
+    type Half = Client;
     type Request = Task;
     type Reply = Outcome;
 
@@ -40,31 +21,17 @@ impl ClientHalf for LockMachine {
         weft_session::Message::OVERHEAD + Task::BYTES_MAX
     }
 
-    fn start(&mut self, now: Instant, request: &Task) -> Option<u64> {
-        self.client.start(now, request).map(|call| call.0)
+    fn task(task: &Task) -> Task {
+        *task
     }
 
-    fn receive(
-        &mut self,
-        now: Instant,
-        node: usize,
-        message: (u8, &[u8]),
-    ) -> Option<(u64, Result<Outcome, Error>)> {
-        let ended = self.client.receive(now, node, message).ok()??;
-        Some(self.end(ended))
-    }
-
-    fn next_deadline(&self) -> Option<Instant> {
-        self.client.next_deadline()
-    }
-
-    fn handle_deadline(&mut self, now: Instant) -> Option<(u64, Result<Outcome, Error>)> {
-        let ended = self.client.handle_deadline(now)?;
-        Some(self.end(ended))
-    }
-
-    fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
-        self.client.poll_transmit(out)
+    fn reply(outcome: Outcome, after: Duration) -> Result<Outcome, Error> {
+        match outcome {
+            Outcome::Full => Err(Error::Refused("as many locks are held as the cluster is configured for")),
+            Outcome::BadRequest => Err(UNEXPECTED_ANSWER),
+            Outcome::Unknown => Err(Error::Unknown { after }),
+            outcome => Ok(outcome),
+        }
     }
 }
 
@@ -112,7 +79,7 @@ const fn real(duration: Duration) -> time::Duration {
 /// A handle of a cluster's locks. Up to 16 calls are outstanding at a time; further ones are queued.
 #[derive(Clone, Debug)]
 pub struct Locks {
-    pub(crate) handle: Handle<LockMachine>,
+    pub(crate) handle: Handle<LockRequests>,
 }
 
 impl Locks {

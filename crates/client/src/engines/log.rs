@@ -5,12 +5,12 @@ use std::thread;
 use std::time;
 
 use weft_session::{Seen, Window};
-use weft_smr::client::{Client, ClientParameters, Completion, Outcome, Task};
+use weft_smr::client::{Client, Outcome, Task};
 use weft_smr::log::{Answer, Append};
-use weft_time::{Duration, Instant};
+use weft_time::Duration;
 
 use super::{Handle, UNEXPECTED_ANSWER};
-use crate::requests::ClientHalf;
+use crate::requests::Requests;
 use crate::{Error, Pending};
 
 #[derive(Debug)]
@@ -56,42 +56,10 @@ pub enum Read {
     Void,
 }
 
-pub(crate) struct LogMachine {
-    client: Client,
-    give_up: Duration,
-    /// By call number: the index to read.
-    reads: BTreeMap<u64, u64>,
-}
+pub(crate) enum LogRequests {}
 
-impl LogMachine {
-    pub fn new(parameters: ClientParameters) -> Self {
-        Self { client: Client::new(parameters), give_up: parameters.give_up, reads: BTreeMap::new() }
-    }
-
-    fn end(
-        reads: &mut BTreeMap<u64, u64>,
-        after: Duration,
-        completion: Completion<'_>,
-    ) -> (u64, Result<LogReply, Error>) {
-        let read = reads.remove(&completion.call.0);
-        let reply = match completion.outcome {
-            Outcome::Appended { index } => Ok(LogReply::Appended(index)),
-            Outcome::Entry { index, append: Append { origin, sequence, content } } => {
-                let content = content.to_vec();
-                Ok(LogReply::Read(Read::Entry(Entry { index, origin, sequence, content })))
-            }
-            Outcome::NotYet { decided } => Ok(LogReply::Read(Read::NotYet { decided })),
-            Outcome::Void => Ok(LogReply::Read(Read::Void)),
-            Outcome::Forgotten => Ok(LogReply::Forgotten(read.unwrap_or_default())),
-            Outcome::Status(answer) => Ok(LogReply::Status(answer)),
-            Outcome::BadRequest => Err(Error::Refused("what is appended does not fit into an entry")),
-            Outcome::Unknown => Err(Error::Unknown { after }),
-        };
-        (completion.call.0, reply)
-    }
-}
-
-impl ClientHalf for LogMachine {
+impl Requests for LogRequests {
+    type Half = Client;
     type Request = LogRequest;
     type Reply = LogReply;
 
@@ -103,40 +71,28 @@ impl ClientHalf for LogMachine {
         }
     }
 
-    fn start(&mut self, now: Instant, request: &LogRequest) -> Option<u64> {
-        let task = match request {
+    fn task(request: &LogRequest) -> Task<'_> {
+        match request {
             LogRequest::Append(content) => Task::Append(content),
             LogRequest::Read(index) => Task::Read(*index),
             LogRequest::Status => Task::Status,
-        };
-        let call = self.client.start(now, task)?;
-        if let LogRequest::Read(index) = request {
-            self.reads.insert(call.0, *index);
         }
-        Some(call.0)
     }
 
-    fn receive(
-        &mut self,
-        now: Instant,
-        node: usize,
-        (kind, payload): (u8, &[u8]),
-    ) -> Option<(u64, Result<LogReply, Error>)> {
-        let completion = self.client.receive(now, node, kind, payload).ok()??;
-        Some(Self::end(&mut self.reads, self.give_up, completion))
-    }
-
-    fn next_deadline(&self) -> Option<Instant> {
-        self.client.next_deadline()
-    }
-
-    fn handle_deadline(&mut self, now: Instant) -> Option<(u64, Result<LogReply, Error>)> {
-        let completion = self.client.handle_deadline(now)?;
-        Some(Self::end(&mut self.reads, self.give_up, completion))
-    }
-
-    fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
-        self.client.poll_transmit(out)
+    fn reply(outcome: Outcome<'_>, after: Duration) -> Result<LogReply, Error> {
+        match outcome {
+            Outcome::Appended { index } => Ok(LogReply::Appended(index)),
+            Outcome::Entry { index, append: Append { origin, sequence, content } } => {
+                let content = content.to_vec();
+                Ok(LogReply::Read(Read::Entry(Entry { index, origin, sequence, content })))
+            }
+            Outcome::NotYet { decided } => Ok(LogReply::Read(Read::NotYet { decided })),
+            Outcome::Void => Ok(LogReply::Read(Read::Void)),
+            Outcome::Forgotten { index } => Ok(LogReply::Forgotten(index)),
+            Outcome::Status(answer) => Ok(LogReply::Status(answer)),
+            Outcome::BadRequest => Err(Error::Refused("what is appended does not fit into an entry")),
+            Outcome::Unknown => Err(Error::Unknown { after }),
+        }
     }
 }
 
@@ -145,7 +101,7 @@ impl ClientHalf for LogMachine {
 /// it.
 #[derive(Clone, Debug)]
 pub struct Log {
-    pub(crate) handle: Handle<LogMachine>,
+    pub(crate) handle: Handle<LogRequests>,
 }
 
 impl Log {

@@ -1,4 +1,4 @@
-//! The engines: for each, its client half as a [`crate::requests::ClientHalf`], and the handle that programs use.
+//! The engines: for each, its requests as [`crate::requests::Requests`], and the handle that programs use.
 
 mod kv;
 mod lock;
@@ -14,48 +14,48 @@ pub use object::{Object, Update};
 pub use rounds::{Decision, DecisionList, Proposal, Rounds};
 pub use transactions::{Ended, Transactions};
 
-pub(crate) use kv::KvMachine;
-pub(crate) use lock::LockMachine;
-pub(crate) use log::LogMachine;
-pub(crate) use object::ObjectMachine;
-pub(crate) use rounds::RoundsMachine;
-pub(crate) use transactions::TransactionMachine;
+pub(crate) use kv::KvRequests;
+pub(crate) use lock::LockRequests;
+pub(crate) use log::LogRequests;
+pub(crate) use object::ObjectRequests;
+pub(crate) use rounds::RoundsRequests;
+pub(crate) use transactions::TransactionRequests;
 
 use std::sync::Arc;
 
 use crate::driver::Driver;
 use crate::pending::pending;
-use crate::requests::{ClientHalf, Inbox};
+use crate::requests::{Inbox, Requests};
 use crate::{Error, Pending};
 
 /// A handle to the request queue of one engine.
-pub(crate) struct Handle<M: ClientHalf> {
-    inbox: Arc<Inbox<M>>,
+pub(crate) struct Handle<R: Requests> {
+    inbox: Arc<Inbox<R>>,
     driver: Arc<Driver>,
 }
 
-impl<M: ClientHalf> Clone for Handle<M> {
+impl<R: Requests> Clone for Handle<R> {
     fn clone(&self) -> Self {
         Self { inbox: Arc::clone(&self.inbox), driver: Arc::clone(&self.driver) }
     }
 }
 
-impl<M: ClientHalf> std::fmt::Debug for Handle<M> {
+impl<R: Requests> std::fmt::Debug for Handle<R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Handle").finish_non_exhaustive()
     }
 }
 
-impl<M: ClientHalf> Handle<M> {
-    pub fn new(inbox: &Arc<Inbox<M>>, driver: &Arc<Driver>) -> Self {
+impl<R: Requests> Handle<R> {
+    pub fn new(inbox: &Arc<Inbox<R>>, driver: &Arc<Driver>) -> Self {
         Self { inbox: Arc::clone(inbox), driver: Arc::clone(driver) }
     }
 
     /// Sends a request; `read` converts its reply to the call's result.
     pub fn ask<T: Send + 'static>(
         &self,
-        request: M::Request,
-        read: impl FnOnce(M::Reply) -> Result<T, Error> + Send + 'static,
+        request: R::Request,
+        read: impl FnOnce(R::Reply) -> Result<T, Error> + Send + 'static,
     ) -> Pending<T> {
         let (promise, answer) = pending();
         self.inbox.enqueue(request, Box::new(move |reply| promise.complete(reply.and_then(read))));

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use weft_rdt::Definition;
-use weft_rdt::client::{CallId, Client, Invocation, Outcome};
-use weft_session::ClientParameters;
-use weft_time::{Duration, Instant};
+use weft_rdt::client::{Client, Invocation, Outcome, Task};
+use weft_time::Duration;
 
 use super::{Handle, refused};
-use crate::requests::ClientHalf;
+use crate::requests::Requests;
 use crate::{Error, Pending};
 
 #[derive(Clone, Copy, Debug)]
@@ -27,22 +26,23 @@ pub enum Update {
     Refused,
 }
 
-/// An invocation, and the replica that must execute it; `None` for any.
-pub(crate) type ObjectRequest = (Option<usize>, Invocation);
+pub(crate) enum ObjectRequests {}
 
-pub(crate) struct ObjectMachine {
-    client: Client,
-    give_up: Duration,
-}
+impl Requests for ObjectRequests {
+    type Half = Client;
+    type Request = Task;
+    type Reply = ObjectReply;
 
-impl ObjectMachine {
-    pub fn new(parameters: ClientParameters) -> Self {
-        Self { client: Client::new(parameters), give_up: parameters.give_up }
+    fn message_bytes(_: &Task) -> usize {
+        weft_session::Message::OVERHEAD + weft_rdt::replica::Ask::BYTES
     }
 
-    fn end(&self, (call, outcome): (CallId, Outcome)) -> (u64, Result<ObjectReply, Error>) {
-        let after = self.give_up;
-        let reply = match outcome {
+    fn task(task: &Task) -> Task {
+        *task
+    }
+
+    fn reply(outcome: Outcome, after: Duration) -> Result<ObjectReply, Error> {
+        match outcome {
             Outcome::Done => Ok(ObjectReply::Done),
             Outcome::Refused => Ok(ObjectReply::Refused),
             Outcome::Value(value) => Ok(ObjectReply::Value(value)),
@@ -51,44 +51,7 @@ impl ObjectMachine {
             }
             Outcome::NotBegun => Err(Error::NotBegun { after }),
             Outcome::Unknown => Err(Error::Unknown { after }),
-        };
-        (call.0, reply)
-    }
-}
-
-impl ClientHalf for ObjectMachine {
-    type Request = ObjectRequest;
-    type Reply = ObjectReply;
-
-    fn message_bytes(_: &ObjectRequest) -> usize {
-        weft_session::Message::OVERHEAD + weft_rdt::replica::Ask::BYTES
-    }
-
-    fn start(&mut self, now: Instant, (replica, invocation): &ObjectRequest) -> Option<u64> {
-        self.client.start(now, *replica, invocation).map(|call| call.0)
-    }
-
-    fn receive(
-        &mut self,
-        now: Instant,
-        node: usize,
-        message: (u8, &[u8]),
-    ) -> Option<(u64, Result<ObjectReply, Error>)> {
-        let ended = self.client.receive(now, node, message).ok()??;
-        Some(self.end(ended))
-    }
-
-    fn next_deadline(&self) -> Option<Instant> {
-        self.client.next_deadline()
-    }
-
-    fn handle_deadline(&mut self, now: Instant) -> Option<(u64, Result<ObjectReply, Error>)> {
-        let ended = self.client.handle_deadline(now)?;
-        Some(self.end(ended))
-    }
-
-    fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
-        self.client.poll_transmit(out)
+        }
     }
 }
 
@@ -97,7 +60,7 @@ impl ClientHalf for ObjectMachine {
 /// after it.
 #[derive(Clone, Debug)]
 pub struct Object {
-    pub(crate) handle: Handle<ObjectMachine>,
+    pub(crate) handle: Handle<ObjectRequests>,
     pub(crate) definition: Arc<Definition>,
     pub(crate) replica: Option<usize>,
     pub(crate) replicas: usize,
@@ -122,7 +85,7 @@ impl Object {
         Ok(Self { replica: Some(replica), ..self.clone() })
     }
 
-    fn invocation(&self, name: &str, arguments: &[i64], is_query: bool) -> Result<ObjectRequest, Error> {
+    fn invocation(&self, name: &str, arguments: &[i64], is_query: bool) -> Result<Task, Error> {
         let invocation = Invocation::new(&self.definition, name, arguments)
             .map_err(|error| Error::Invalid(error.to_string()))?;
         if invocation.is_query() != is_query {

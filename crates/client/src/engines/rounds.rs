@@ -1,13 +1,12 @@
 //! Consensus in rounds.
 
 use weft_rounds::Position;
-use weft_rounds::client::{Client, Completion, Outcome, Task};
+use weft_rounds::client::{Client, Outcome, Task};
 use weft_rounds::message::Answer;
-use weft_session::ClientParameters;
-use weft_time::{Duration, Instant};
+use weft_time::Duration;
 
 use super::{Handle, UNEXPECTED_ANSWER, refused};
-use crate::requests::ClientHalf;
+use crate::requests::Requests;
 use crate::{Error, Pending};
 
 #[derive(Debug)]
@@ -57,18 +56,32 @@ pub struct DecisionList {
     pub decisions: Vec<Decision>,
 }
 
-pub(crate) struct RoundsMachine {
-    client: Client,
-    give_up: Duration,
-}
+pub(crate) enum RoundsRequests {}
 
-impl RoundsMachine {
-    pub fn new(parameters: ClientParameters) -> Self {
-        Self { client: Client::new(parameters), give_up: parameters.give_up }
+impl Requests for RoundsRequests {
+    type Half = Client;
+    type Request = RoundsRequest;
+    type Reply = RoundsReply;
+
+    fn message_bytes(request: &RoundsRequest) -> usize {
+        let body = match request {
+            RoundsRequest::Propose(proposal) => proposal.len(),
+            RoundsRequest::Read(_) => 16,
+            RoundsRequest::Status => 0,
+        };
+        weft_session::Message::OVERHEAD + body
     }
 
-    fn end(completion: Completion<'_>, after: Duration) -> (u64, Result<RoundsReply, Error>) {
-        let reply = match completion.outcome {
+    fn task(request: &RoundsRequest) -> Task<'_> {
+        match request {
+            RoundsRequest::Propose(proposal) => Task::Propose(proposal),
+            RoundsRequest::Read(after) => Task::Read(*after),
+            RoundsRequest::Status => Task::Status,
+        }
+    }
+
+    fn reply(outcome: Outcome<'_>, after: Duration) -> Result<RoundsReply, Error> {
+        match outcome {
             Outcome::Decided { instance } => Ok(RoundsReply::Proposal(Proposal::Decided { instance })),
             Outcome::Dropped { instance } => Ok(RoundsReply::Proposal(Proposal::Dropped { instance })),
             Outcome::Decisions(decisions) => {
@@ -83,61 +96,14 @@ impl RoundsMachine {
             Outcome::BadRequest => Err(Error::Refused("the proposal is longer than the cluster takes")),
             Outcome::NotBegun => Err(Error::NotBegun { after }),
             Outcome::Fenced | Outcome::Unknown => Err(Error::Unknown { after }),
-        };
-        (completion.call.0, reply)
-    }
-}
-
-impl ClientHalf for RoundsMachine {
-    type Request = RoundsRequest;
-    type Reply = RoundsReply;
-
-    fn message_bytes(request: &RoundsRequest) -> usize {
-        let body = match request {
-            RoundsRequest::Propose(proposal) => proposal.len(),
-            RoundsRequest::Read(_) => 16,
-            RoundsRequest::Status => 0,
-        };
-        weft_session::Message::OVERHEAD + body
-    }
-
-    fn start(&mut self, now: Instant, request: &RoundsRequest) -> Option<u64> {
-        let task = match request {
-            RoundsRequest::Propose(proposal) => Task::Propose(proposal),
-            RoundsRequest::Read(after) => Task::Read(*after),
-            RoundsRequest::Status => Task::Status,
-        };
-        self.client.start(now, None, task).map(|call| call.0)
-    }
-
-    fn receive(
-        &mut self,
-        now: Instant,
-        node: usize,
-        message: (u8, &[u8]),
-    ) -> Option<(u64, Result<RoundsReply, Error>)> {
-        let completion = self.client.receive(now, node, message).ok()??;
-        Some(Self::end(completion, self.give_up))
-    }
-
-    fn next_deadline(&self) -> Option<Instant> {
-        self.client.next_deadline()
-    }
-
-    fn handle_deadline(&mut self, now: Instant) -> Option<(u64, Result<RoundsReply, Error>)> {
-        let completion = self.client.handle_deadline(now)?;
-        Some(Self::end(completion, self.give_up))
-    }
-
-    fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
-        self.client.poll_transmit(out)
+        }
     }
 }
 
 /// A handle of a cluster's rounds. Up to 16 calls are outstanding at a time; further ones are queued.
 #[derive(Clone, Debug)]
 pub struct Rounds {
-    pub(crate) handle: Handle<RoundsMachine>,
+    pub(crate) handle: Handle<RoundsRequests>,
 }
 
 impl Rounds {

@@ -4,6 +4,7 @@
 //! which message to send to which node. A request without a final answer within [`ClientParameters::give_up`] ends
 //! as [`Outcome::Unknown`]: it may have taken effect, or may still do so.
 
+use weft_session::{CallId, ClientHalf};
 use weft_time::{Duration, Instant};
 use weft_waist::{Epoch, NodeId, NodeSet, View};
 
@@ -498,6 +499,42 @@ impl Client {
             self.earliest = self.earliest.min(slot.deadline);
         }
         given_up.map(|index| self.end(index, Outcome::Unknown))
+    }
+}
+
+impl ClientHalf for Client {
+    type Task<'a> = Task<'a>;
+    type Outcome<'a> = Outcome<'a>;
+
+    fn start(&mut self, now: Instant, task: Task<'_>) -> Option<CallId> {
+        Self::start(self, now, task).map(|request| CallId(request.0))
+    }
+
+    fn receive<'a>(
+        &mut self,
+        now: Instant,
+        _: usize,
+        (kind, payload): (u8, &'a [u8]),
+    ) -> Option<(CallId, Outcome<'a>)> {
+        let Completion { request, outcome } = Self::receive(self, now, kind, payload).ok()??;
+        Some((CallId(request.0), outcome))
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        Self::next_deadline(self)
+    }
+
+    fn handle_deadline(&mut self, now: Instant) -> Option<(CallId, Outcome<'static>)> {
+        let Completion { request, outcome } = Self::handle_deadline(self, now)?;
+        Some((CallId(request.0), outcome))
+    }
+
+    fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
+        Self::poll_transmit(self, out).map(|(node, kind)| (node.index(), kind))
+    }
+
+    fn leave(&mut self) {
+        Self::leave(self);
     }
 }
 

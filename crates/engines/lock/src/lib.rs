@@ -16,7 +16,7 @@ mod parameters;
 mod stream;
 mod table;
 
-pub use client::{Client, Completion, Outcome, Task, usable};
+pub use client::{Client, LockCalls, Outcome, Task, usable};
 pub use counters::COUNTER_HELP;
 pub use engine::Lock;
 #[cfg(feature = "planted-bugs")]

@@ -18,7 +18,7 @@
 //! call there.
 
 use thiserror::Error;
-use weft_session::{Body, ClientParameters, Completion, Ended, Malformed, Verdict};
+use weft_session::{Body, Calls, Ended, NewCall, SessionClient, Verdict};
 use weft_time::Instant;
 
 pub use weft_session::{Begin, Body as SessionBody, CallId, Sessions, TOKENS};
@@ -169,107 +169,58 @@ pub enum Outcome {
     Unknown,
 }
 
-/// A client of one object, at all of its replicas. It is pure, and is driven like a [`weft_session::Client`].
-#[derive(Clone, Debug)]
-pub struct Client {
-    session: weft_session::Client,
-    replicas: usize,
-    /// The outstanding calls that are queries.
-    queries: Vec<CallId>,
-}
+/// A client of one object, at all of its replicas.
+pub type Client = SessionClient<ObjectCalls>;
 
-impl Client {
-    /// A client without outstanding calls.
-    ///
-    /// # Panics
-    /// As [`weft_session::Client::new`].
-    pub fn new(parameters: ClientParameters) -> Self {
-        let replicas = parameters.nodes;
-        Self { session: weft_session::Client::new(parameters), replicas, queries: Vec::new() }
+/// A call, and the replica that must take it; `None` for one of the session's choice.
+pub type Task = (Option<usize>, Invocation);
+
+/// The calls of an object.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ObjectCalls;
+
+impl Calls for ObjectCalls {
+    type Task<'a> = Task;
+    type Outcome<'a> = Outcome;
+    /// Whether the call is a query.
+    type Note = bool;
+
+    fn begin(
+        &self,
+        _: Instant,
+        nodes: usize,
+        (replica, invocation): Task,
+        bytes: &mut Vec<u8>,
+    ) -> NewCall<bool> {
+        let Invocation { is_query, number, arguments, fresh } = invocation;
+        bytes.extend_from_slice(&Ask { sequence: 0, method: number, arguments }.encode());
+        let kind = if is_query { Call::Query } else { Call::Invoke } as u8;
+        let node = replica.or(fresh.map(|element| (element % nodes as u64) as usize));
+        NewCall { kind, node, is_repeatable: is_query, note: is_query }
     }
 
-    /// Number of outstanding calls.
-    pub fn outstanding(&self) -> usize {
-        self.session.outstanding()
-    }
-
-    /// Whether [`Client::start`] takes another call.
-    pub fn can_start(&self) -> bool {
-        self.session.can_start()
-    }
-
-    /// Starts a call: at `replica` if it is given, otherwise at a replica of the session's choice. `None` if
-    /// the maximum number of calls is outstanding.
-    ///
-    /// # Panics
-    /// If there is no such replica.
-    pub fn start(&mut self, now: Instant, replica: Option<usize>, invocation: &Invocation) -> Option<CallId> {
-        let Invocation { is_query, number, arguments, fresh } = *invocation;
-        let bytes = Ask { sequence: 0, method: number, arguments }.encode();
-        let replica = replica.or(fresh.map(|element| (element % self.replicas as u64) as usize));
-        if is_query {
-            let body = Body { kind: Call::Query as u8, bytes: &bytes };
-            let call = self.session.start_repeatable(now, replica, body)?;
-            self.queries.push(call);
-            Some(call)
-        } else {
-            self.session.start(now, replica, Body { kind: Call::Invoke as u8, bytes: &bytes })
+    fn judge(body: Body<'_>) -> Verdict {
+        match Answer::parse(body.bytes).map(|answer| answer.status) {
+            Ok(Status::Busy) => Verdict::Later,
+            Ok(Status::NotServing) => Verdict::Elsewhere,
+            _ => Verdict::Final,
         }
     }
 
-    /// Handles a message from a node, and returns the call that has ended, if one has.
-    ///
-    /// # Errors
-    /// If the message is malformed.
-    pub fn receive(
-        &mut self,
-        now: Instant,
-        node: usize,
-        message: (u8, &[u8]),
-    ) -> Result<Option<(CallId, Outcome)>, Malformed> {
-        let completion = self.session.receive(now, node, message, |body| {
-            match Answer::parse(body.bytes).map(|answer| answer.status) {
-                Ok(Status::Busy) => Verdict::Later,
-                Ok(Status::NotServing) => Verdict::Elsewhere,
-                _ => Verdict::Final,
-            }
-        })?;
-        Ok(completion.map(|completion| self.end(&completion)))
-    }
-
-    fn end(&mut self, completion: &Completion<'_>) -> (CallId, Outcome) {
-        let place = self.queries.iter().position(|query| *query == completion.call);
-        place.map(|place| self.queries.swap_remove(place));
-        let answer = match completion.ended {
+    fn end(&self, _: Instant, is_query: bool, ended: Ended<'_>) -> Outcome {
+        let answer = match ended {
             Ended::Answer(body) if body.kind == Call::Answer as u8 => Answer::parse(body.bytes).ok(),
             Ended::Answer(_) | Ended::Unknown => None,
-            Ended::NotBegun => return (completion.call, Outcome::NotBegun),
+            Ended::NotBegun => return Outcome::NotBegun,
         };
-        let outcome = match answer.map(|answer| (answer.status, answer.value)) {
-            Some((Status::Done, value)) if place.is_some() => Outcome::Value(value),
+        match answer.map(|answer| (answer.status, answer.value)) {
+            Some((Status::Done, value)) if is_query => Outcome::Value(value),
             Some((Status::Done, _)) => Outcome::Done,
             Some((Status::Refused, _)) => Outcome::Refused,
             Some((Status::BadRequest, _)) => Outcome::BadRequest,
             // A malformed message may have been the answer.
             Some((Status::Busy | Status::NotServing, _)) | None => Outcome::Unknown,
-        };
-        (completion.call, outcome)
-    }
-
-    /// When [`Client::handle_deadline`] must be called.
-    pub fn next_deadline(&self) -> Option<Instant> {
-        self.session.next_deadline()
-    }
-
-    /// Handles expired deadlines. At most one call ends each time, so call it until it returns `None`.
-    pub fn handle_deadline(&mut self, now: Instant) -> Option<(CallId, Outcome)> {
-        let completion = self.session.handle_deadline(now)?;
-        Some(self.end(&completion))
-    }
-
-    /// The next message to send. Appends its content to `out`, and returns the receiving node and the kind.
-    pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
-        self.session.poll_transmit(out)
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use weft_rdt::client::{CallId, Client, Invocation, Outcome, Sessions, TOKENS, se
 use weft_rdt::replica::message::DATA;
 use weft_rdt::replica::{Call, Replica, ReplicaParameters};
 use weft_rdt::types;
-use weft_session::ClientParameters;
+use weft_session::{ClientHalf, ClientParameters};
 use weft_smr::log::Wire;
 use weft_time::{Duration, Instant};
 use weft_waist::{Caller, Configuration, Epoch, Event, Message, NodeSet, View};
@@ -118,7 +118,7 @@ impl World {
                 let arguments: &[i64] = if name == "balance" { &[] } else { &[1] };
                 let account = types::by_name("account").unwrap();
                 let invocation = Invocation::new(&account, name, arguments).unwrap();
-                let call = self.clients[client].start(now, None, &invocation).unwrap();
+                let call = self.clients[client].start(now, (None, invocation)).unwrap();
                 self.asked.insert((client, call), name);
             }
             while let Some((call, outcome)) = self.clients[client].handle_deadline(now) {
@@ -135,9 +135,7 @@ impl World {
         let due: Vec<Letter> = due;
         for Letter { node, client, to_node, kind, bytes, .. } in due {
             if !to_node {
-                if let Some((call, outcome)) =
-                    self.clients[client].receive(now, node, (kind, &bytes)).unwrap()
-                {
+                if let Some((call, outcome)) = self.clients[client].receive(now, node, (kind, &bytes)) {
                     self.end(client, call, outcome);
                 }
             } else if self.network.nodes[node].is_some() {
@@ -199,12 +197,12 @@ fn strange_bytes_end_nothing() {
     let mut client = Client::new(ClientParameters::new(9, 3));
     let account = types::by_name("account").unwrap();
     let deposit = Invocation::new(&account, "deposit", &[1]).unwrap();
-    client.start(Instant::ZERO, None, &deposit).unwrap();
+    client.start(Instant::ZERO, (None, deposit)).unwrap();
     for length in 0..80 {
         for fill in [0, 1, 255] {
             for kind in 0..=255 {
                 let bytes = vec![fill; length];
-                assert!(!matches!(client.receive(Instant::ZERO, 0, (kind, &bytes)), Ok(Some(_))));
+                assert!(client.receive(Instant::ZERO, 0, (kind, &bytes)).is_none());
             }
         }
     }

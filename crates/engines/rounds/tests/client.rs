@@ -9,7 +9,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weft_rounds::client::{CallId, Client, Outcome, Task};
 use weft_rounds::message::Call;
 use weft_rounds::{Ckc, ClientServer, ClientServerParameters, Parameters, Position, Rounds};
-use weft_session::{ClientParameters, TOKENS};
+use weft_session::{ClientHalf, ClientParameters, TOKENS};
 use weft_time::{Duration, Instant};
 use weft_waist::{
     Caller, Configuration, Effect, Effects, Engine, Epoch, Event, Io, Memory, Message, NodeId, NodeSet, View,
@@ -183,17 +183,17 @@ impl World {
             if proposes && self.clients[client].outstanding() < 8 && self.chance(10) {
                 self.proposed += 1;
                 let bytes = self.proposed.to_be_bytes();
-                let call = self.clients[client].start(now, None, Task::Propose(&bytes)).unwrap();
+                let call = self.clients[client].start(now, Task::Propose(&bytes)).unwrap();
                 self.asked.insert((client, call), Some(self.proposed));
             }
             let is_reading = self.asked.iter().any(|((who, _), asked)| *who == client && asked.is_none());
             if self.reads && !is_reading && self.chance(10) {
                 let after = self.read[client].last().map(|(place, _)| *place);
-                let call = self.clients[client].start(now, None, Task::Read(after)).unwrap();
+                let call = self.clients[client].start(now, Task::Read(after)).unwrap();
                 self.asked.insert((client, call), None);
             }
-            while let Some(completion) = self.clients[client].handle_deadline(now) {
-                self.end(client, completion.call, completion.outcome);
+            while let Some((call, outcome)) = self.clients[client].handle_deadline(now) {
+                self.end(client, call, outcome);
             }
             let mut bytes = Vec::new();
             while let Some((to, kind)) = self.clients[client].poll_transmit(&mut bytes) {
@@ -224,9 +224,7 @@ impl World {
                     }
                 }
                 Letter::ToClient { from, client, kind, bytes } => {
-                    let ended = self.clients[client].receive(now, from, (kind, &bytes)).unwrap();
-                    if let Some(completion) = ended {
-                        let (call, outcome) = (completion.call, completion.outcome);
+                    if let Some((call, outcome)) = self.clients[client].receive(now, from, (kind, &bytes)) {
                         self.end(client, call, outcome);
                     }
                 }

@@ -9,15 +9,12 @@
 //! append that it answers, since it may arrive twice and late. Reads name an index; a decided entry never changes,
 //! so any replica that has it may answer.
 
+use weft_session::{CallId, ClientHalf};
 use weft_time::{Duration, Instant};
 
 use crate::log::{Answer, Append, Call, SESSION_WINDOW, Status, Subject};
 use crate::message::Malformed;
 use crate::slot::word;
-
-/// The client's number for a call, from 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallId(pub u64);
 
 /// Parameters of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,22 +85,16 @@ pub enum Outcome<'a> {
     /// There is no entry at this index and never will be.
     Void,
     /// The replicas have recycled the slot of this entry and no longer have it.
-    Forgotten,
+    Forgotten {
+        /// Index of the entry in the log.
+        index: u64,
+    },
     /// Progress of a replica.
     Status(Answer),
     /// The entry is too long for the log. Nothing has happened.
     BadRequest,
     /// No final answer in time. An append may or may not be in the log, or get there later; a read may be repeated.
     Unknown,
-}
-
-/// A call that has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Completion<'a> {
-    /// The call that has ended, as numbered by the client.
-    pub call: CallId,
-    /// How the call has ended.
-    pub outcome: Outcome<'a>,
 }
 
 #[derive(Clone, Debug)]
@@ -122,9 +113,6 @@ struct Open {
 }
 
 /// A client of one log, with at most [`SESSION_WINDOW`] calls outstanding.
-///
-/// After each call of any other method, call [`Client::poll_transmit`] until it returns `None`: the method may
-/// have queued messages.
 #[derive(Clone, Debug)]
 pub struct Client {
     parameters: ClientParameters,
@@ -152,8 +140,8 @@ impl Client {
         self.open.len()
     }
 
-    /// Whether [`Client::start`] accepts another call: the next append has to wait while the one
-    /// [`SESSION_WINDOW`] numbers earlier is outstanding.
+    /// Whether another call can start: the next append has to wait while the one [`SESSION_WINDOW`] numbers
+    /// earlier is outstanding.
     pub fn can_start(&self) -> bool {
         let place = (self.sequence + 1) % SESSION_WINDOW;
         let is_taken = |open: &Open| match open.subject {
@@ -163,50 +151,13 @@ impl Client {
         self.open.len() < SESSION_WINDOW as usize && !self.open.iter().any(is_taken)
     }
 
-    /// Starts a call. Returns `None` if [`Client::can_start`] does not hold.
-    pub fn start(&mut self, now: Instant, task: Task<'_>) -> Option<CallId> {
-        if !self.can_start() {
-            return None;
-        }
-        let (kind, subject, payload) = match task {
-            Task::Append(content) => {
-                self.sequence += 1;
-                let (origin, sequence) = (self.parameters.origin, self.sequence);
-                let append = Append { origin, sequence, content };
-                let payload = [&append.header()[..], content].concat();
-                (Call::Append, Subject::Append { origin, sequence }, payload)
-            }
-            Task::Read(index) => (Call::Read, Subject::Read(index), index.to_be_bytes().to_vec()),
-            Task::Status => (Call::Status, Subject::Other, Vec::new()),
-        };
-        self.last += 1;
-        let give_up_at = now + self.parameters.give_up;
-        self.open.push(Open {
-            id: CallId(self.last),
-            kind,
-            subject,
-            payload,
-            target: self.leader,
-            redirected: false,
-            due: true,
-            attempts: 0,
-            at: (now + self.parameters.timeout).min(give_up_at),
-            give_up_at,
-        });
-        Some(CallId(self.last))
-    }
-
     /// Processes an answer of a replica. Returns `None` if it completes no call.
-    ///
-    /// # Errors
-    /// The bytes are no valid answer.
-    pub fn receive<'a>(
+    fn answered<'a>(
         &mut self,
         now: Instant,
         node: usize,
-        kind: u8,
-        payload: &'a [u8],
-    ) -> Result<Option<Completion<'a>>, Malformed> {
+        (kind, payload): (u8, &'a [u8]),
+    ) -> Result<Option<(CallId, Outcome<'a>)>, Malformed> {
         if kind == Call::Entry as u8 {
             let (head, entry) =
                 payload.split_at_checked(8).ok_or(Malformed::Length { have: payload.len(), need: 8 })?;
@@ -222,6 +173,9 @@ impl Client {
             .ok_or(Malformed::Length { have: payload.len(), need: Answer::BYTES + Subject::BYTES })?;
         let (answer, subject) = (Answer::parse(answer)?, Subject::parse(subject)?);
         let Some(place) = self.open.iter().position(|open| open.subject == subject) else { return Ok(None) };
+        if let (Subject::Read(index), Status::Forgotten) = (subject, answer.status) {
+            return Ok(Some(self.end(place, Outcome::Forgotten { index })));
+        }
         let outcome = match (self.open[place].kind, answer.status) {
             (Call::Append, Status::Ok) => {
                 self.leader = node;
@@ -230,7 +184,6 @@ impl Client {
             (Call::Status, Status::Ok) => Outcome::Status(answer),
             (Call::Read, Status::NoEntry) => Outcome::NotYet { decided: answer.decided },
             (Call::Read, Status::Void) => Outcome::Void,
-            (Call::Read, Status::Forgotten) => Outcome::Forgotten,
             (_, Status::BadRequest) => Outcome::BadRequest,
             (Call::Append, Status::NotLeader | Status::Busy | Status::Abandoned) => {
                 self.redirect(now, place, node, &answer);
@@ -269,18 +222,61 @@ impl Client {
         open.at = (now + pause.saturating_mul(1 << open.attempts.min(16)).min(longest)).min(open.give_up_at);
     }
 
-    fn end<'a>(&mut self, place: usize, outcome: Outcome<'a>) -> Completion<'a> {
-        Completion { call: self.open.swap_remove(place).id, outcome }
+    fn end<'a>(&mut self, place: usize, outcome: Outcome<'a>) -> (CallId, Outcome<'a>) {
+        (self.open.swap_remove(place).id, outcome)
+    }
+}
+
+impl ClientHalf for Client {
+    type Task<'a> = Task<'a>;
+    type Outcome<'a> = Outcome<'a>;
+
+    fn start(&mut self, now: Instant, task: Task<'_>) -> Option<CallId> {
+        if !self.can_start() {
+            return None;
+        }
+        let (kind, subject, payload) = match task {
+            Task::Append(content) => {
+                self.sequence += 1;
+                let (origin, sequence) = (self.parameters.origin, self.sequence);
+                let append = Append { origin, sequence, content };
+                let payload = [&append.header()[..], content].concat();
+                (Call::Append, Subject::Append { origin, sequence }, payload)
+            }
+            Task::Read(index) => (Call::Read, Subject::Read(index), index.to_be_bytes().to_vec()),
+            Task::Status => (Call::Status, Subject::Other, Vec::new()),
+        };
+        self.last += 1;
+        let give_up_at = now + self.parameters.give_up;
+        self.open.push(Open {
+            id: CallId(self.last),
+            kind,
+            subject,
+            payload,
+            target: self.leader,
+            redirected: false,
+            due: true,
+            attempts: 0,
+            at: (now + self.parameters.timeout).min(give_up_at),
+            give_up_at,
+        });
+        Some(CallId(self.last))
     }
 
-    /// When [`Client::handle_deadline`] must be called.
-    pub fn next_deadline(&self) -> Option<Instant> {
+    fn receive<'a>(
+        &mut self,
+        now: Instant,
+        node: usize,
+        message: (u8, &'a [u8]),
+    ) -> Option<(CallId, Outcome<'a>)> {
+        self.answered(now, node, message).ok()?
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
         self.open.iter().map(|open| open.at).min()
     }
 
-    /// Sends calls again that were not answered in time, and ends calls that have reached their time-out. One call
-    /// of this method ends at most one of them: call it until it returns `None`.
-    pub fn handle_deadline(&mut self, now: Instant) -> Option<Completion<'static>> {
+    fn handle_deadline(&mut self, now: Instant) -> Option<(CallId, Outcome<'static>)> {
         let parameters = self.parameters;
         let mut place = 0;
         while place < self.open.len() {
@@ -305,8 +301,7 @@ impl Client {
         None
     }
 
-    /// Returns the next message to send as (replica, kind), and appends its content to `payload`.
-    pub fn poll_transmit(&mut self, payload: &mut Vec<u8>) -> Option<(usize, u8)> {
+    fn poll_transmit(&mut self, payload: &mut Vec<u8>) -> Option<(usize, u8)> {
         let open = self.open.iter_mut().find(|open| open.due)?;
         open.due = false;
         payload.extend_from_slice(&open.payload);

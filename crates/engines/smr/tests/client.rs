@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use crate::network::cluster::{Cluster, Mischief, content, small};
+use weft_session::{CallId, ClientHalf};
 use weft_smr::Delivery;
-use weft_smr::client::{CallId, Client, ClientParameters, Outcome, Task};
+use weft_smr::client::{Client, ClientParameters, Outcome, Task};
 use weft_smr::log::{Answer, Append, Call, Status, Subject};
 use weft_time::{Duration, Instant};
 use weft_waist::{Caller, Event, Message};
@@ -103,7 +104,7 @@ impl World {
                 *self.reads.entry("void").or_default() += 1;
             }
             (Asked::Read(_), Outcome::NotYet { .. }) => *self.reads.entry("not yet").or_default() += 1,
-            (Asked::Read(_), Outcome::Forgotten) => *self.reads.entry("forgotten").or_default() += 1,
+            (Asked::Read(_), Outcome::Forgotten { .. }) => *self.reads.entry("forgotten").or_default() += 1,
             (_, Outcome::Unknown) => self.unknown += 1,
             (asked, outcome) => panic!("{asked:?} ends as {outcome:?}"),
         }
@@ -127,8 +128,8 @@ impl World {
                 let asked = if read { Asked::Read(index) } else { Asked::Append(self.appended[client]) };
                 self.asked.insert((client, call), asked);
             }
-            while let Some(completion) = self.clients[client].handle_deadline(now) {
-                self.end(client, completion.call, completion.outcome);
+            while let Some((call, outcome)) = self.clients[client].handle_deadline(now) {
+                self.end(client, call, outcome);
             }
             let mut bytes = Vec::new();
             while let Some((node, kind)) = self.clients[client].poll_transmit(&mut bytes) {
@@ -141,8 +142,7 @@ impl World {
         let due: Vec<Letter> = due;
         for Letter { node, client, to_node, kind, bytes, .. } in due {
             if !to_node {
-                if let Some(completion) = self.clients[client].receive(now, node, kind, &bytes).unwrap() {
-                    let (call, outcome) = (completion.call, completion.outcome);
+                if let Some((call, outcome)) = self.clients[client].receive(now, node, (kind, &bytes)) {
                     self.end(client, call, outcome);
                 }
             } else if self.cluster.state(node).is_some() {
@@ -218,9 +218,9 @@ fn an_append_goes_to_who_leads_under_one_number() {
     let first = sent(&mut client);
     assert_eq!(first[0].0, 0);
     let receive = |client: &mut Client, at: u64, from: usize, bytes: &[u8]| {
-        let completion = client.receive(ms(at), from, Call::Answer as u8, bytes).unwrap()?;
-        assert_eq!(completion.call, call);
-        Some(format!("{:?}", completion.outcome))
+        let (ended, outcome) = client.receive(ms(at), from, (Call::Answer as u8, bytes))?;
+        assert_eq!(ended, call);
+        Some(format!("{outcome:?}"))
     };
     assert_eq!(receive(&mut client, 1, 0, &answer(Status::NotLeader, Some(2), 1)), None);
     assert_eq!(sent(&mut client), [(2, first[0].1.clone())]);
@@ -249,14 +249,14 @@ fn a_window_of_appends_and_no_more_is_under_way() {
         client.start(ms(0), Task::Append(b"")).unwrap();
     }
     assert_eq!(client.start(ms(0), Task::Append(b"")), None);
-    assert!(client.receive(ms(1), 0, Call::Answer as u8, &answer(Status::Ok, None, 2)).unwrap().is_some());
+    assert!(client.receive(ms(1), 0, (Call::Answer as u8, &answer(Status::Ok, None, 2))).is_some());
     assert!(!client.can_start(), "number 17 has the place of number 1");
-    assert!(client.receive(ms(1), 0, Call::Answer as u8, &answer(Status::Ok, None, 1)).unwrap().is_some());
+    assert!(client.receive(ms(1), 0, (Call::Answer as u8, &answer(Status::Ok, None, 1))).is_some());
     assert!(client.can_start());
     let mut given_up = 0;
     while let Some(due) = client.next_deadline() {
-        while let Some(completion) = client.handle_deadline(due) {
-            assert_eq!((completion.outcome, due), (Outcome::Unknown, ms(5_000)));
+        while let Some((_, outcome)) = client.handle_deadline(due) {
+            assert_eq!((outcome, due), (Outcome::Unknown, ms(5_000)));
             given_up += 1;
         }
     }
@@ -272,8 +272,8 @@ fn strange_bytes_change_nothing() {
         for fill in [0, 1, 255] {
             for kind in 0..40 {
                 let bytes = vec![fill; length];
-                let ended = client.receive(ms(0), 1, kind, &bytes);
-                assert!(!matches!(ended, Ok(Some(_))), "kind {kind}, {length} bytes of {fill}");
+                let ended = client.receive(ms(0), 1, (kind, &bytes));
+                assert_eq!(ended, None, "kind {kind}, {length} bytes of {fill}");
             }
         }
     }

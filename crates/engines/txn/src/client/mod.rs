@@ -9,9 +9,11 @@
 //! [`Sessions`] is the node's side of this protocol.
 
 mod message;
+mod pool;
 mod sessions;
 
 pub use message::{Answer, ClientKind, ClientMessage};
+pub use pool::Pool;
 pub use sessions::Sessions;
 
 use weft_time::{Duration, Instant};
