@@ -22,7 +22,6 @@ use weft_harness::{
 };
 use weft_results::to_json;
 use weft_session::{CallId, ClientHalf};
-use weft_sim::{CostProfile, FaultPlan, NetworkProfile};
 use weft_time::{Duration, Instant};
 use weft_waist::{
     Caller, Configuration, Effects, Engine, EngineState, EngineStatus, Epoch, Event, Io, Memory, Message,
@@ -398,15 +397,7 @@ fn campaign(seeds: std::ops::RangeInclusive<u64>) -> weft_harness::NodeCampaignR
 
 /// Measurements of both engines at these numbers of clients, under the same conditions.
 fn curves(clients: &[u32], length: Duration) -> Vec<Point> {
-    let contest = Contest {
-        nodes: 3,
-        network: NetworkProfile::SWITCH,
-        profile: CostProfile::FPGA,
-        plan: FaultPlan::default(),
-        length,
-        warm_up: Duration::from_us(200),
-        seed: 7,
-    };
+    let contest = Contest { warm_up: Duration::from_us(200), ..Contest::new(3, length, 7) };
     let mut points = Vec::new();
     for &clients in clients {
         let load = Load { clients, updates: 100 };

@@ -111,6 +111,19 @@ pub struct Standing {
 }
 
 impl Contest {
+    /// A measurement without faults and warm-up, on a network with one switch, with engines on FPGA cards.
+    pub fn new(nodes: usize, length: Duration, seed: u64) -> Self {
+        Self {
+            nodes,
+            network: NetworkProfile::SWITCH,
+            profile: CostProfile::FPGA,
+            plan: FaultPlan::default(),
+            length,
+            warm_up: Duration::ZERO,
+            seed,
+        }
+    }
+
     /// Runs a cluster for the warm-up and the length of the measurement, then lets its clients begin nothing new.
     /// Returns the cluster; calls may still be outstanding.
     ///

@@ -4,29 +4,25 @@ use std::time::Duration;
 
 use weft_check::locks::{Hold, check};
 use weft_client::Client;
+use weft_workload::Random;
 
 use super::{Count, DESCRIBED, EngineResult, Run, for_each};
-use crate::lock::Workload;
 use crate::lock::real::Caller;
+use crate::lock::{LockCaller, Workload};
 
 const PAUSE: Duration = Duration::from_millis(5);
 /// Few locks, so that callers compete. After a leader was killed, its successor waits for the time to live
 /// before it grants locks.
-const WORKLOAD: Workload = Workload {
-    clients: 1,
-    locks: 2,
-    ttl: weft_time::Duration::from_secs(1),
-    renewals: 2,
-    pause: weft_time::Duration::ZERO,
-};
+const WORKLOAD: Workload = Workload { locks: 2, renewals: 2, ..Workload::ONE };
 
 pub(super) fn drive(run: &Run<'_>, clients: &[Client]) -> EngineResult {
-    let prefix = format!("run {:x} ", run.identity);
     let parts = for_each(clients, |number, client| {
-        let mut caller = Caller::new(client.lock().expect(DESCRIBED), number, run.load.seed, run.started);
+        let load = LockCaller::new(WORKLOAD, number, false).with_locks_from(run.identity);
+        let random = Random::new(run.load.seed, number);
+        let mut caller = Caller::new(client.lock().expect(DESCRIBED), load, random, run.started);
         let mut count = Count::default();
         run.repeat(PAUSE, || {
-            caller.cycle(&prefix, &WORKLOAD, |_, _, result| _ = count.take(result));
+            caller.cycle(|_, _, result| _ = count.take(result));
         });
         (count, caller.holds().to_vec())
     });

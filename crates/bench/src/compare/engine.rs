@@ -204,23 +204,15 @@ impl CompareBench {
 #[cfg(test)]
 mod tests {
     use weft_harness::{Contest, Load, NodeCampaign};
-    use weft_sim::{FaultPlan, NetworkProfile};
     use weft_time::Duration;
 
     use super::*;
 
     #[test]
     fn a_measurement_in_which_no_call_is_answered_is_a_violation() {
-        let contest = Contest {
-            nodes: 3,
-            network: NetworkProfile::SWITCH,
-            // Behind this card no leader is elected in time.
-            profile: CostProfile::HOST_CARD,
-            plan: FaultPlan::default(),
-            length: Duration::from_us(500),
-            warm_up: Duration::ZERO,
-            seed: 7,
-        };
+        // Behind this card no leader is elected in time.
+        let contest =
+            Contest { profile: CostProfile::HOST_CARD, ..Contest::new(3, Duration::from_us(500), 7) };
         let load = Load { clients: 1, updates: 100 };
         let standing = contest.run(&LogContender { value_bytes: 8 }, load).unwrap();
         assert_eq!((standing.checked, standing.throughput_ops_per_s), ("violation", 0.0));

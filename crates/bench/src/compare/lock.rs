@@ -10,8 +10,7 @@ use crate::lock::simulated::{holds, measured_engines};
 use crate::lock::{LockCaller, Workload, check};
 
 /// Clients with a lock each, whose time to live is longer than any run.
-const WORKLOAD: Workload =
-    Workload { clients: 1, locks: 0, ttl: Duration::from_secs(60), renewals: 0, pause: Duration::ZERO };
+const WORKLOAD: Workload = Workload { ttl: Duration::from_secs(60), renewals: 0, ..Workload::ONE };
 
 /// The lock engine as a contender.
 #[derive(Clone, Copy, Debug)]

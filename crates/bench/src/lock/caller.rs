@@ -1,11 +1,11 @@
-//! A simulated client: it acquires a lock, renews and releases it, and records when it held it.
+//! The load of one client, simulated or real: it acquires a lock, renews and releases it, and records when it held
+//! it.
 
 use weft_check::locks::Hold;
 use weft_harness::{Caller, Ended, READ, Turn};
 use weft_lock::{Client, Name, Outcome, Task};
 use weft_time::Instant;
 
-use super::holds::Holds;
 use super::{ACQUIRE, KINDS, QUERY, RELEASE, RENEW, Workload};
 
 /// The load of one client.
@@ -15,15 +15,17 @@ pub struct LockCaller {
     queries: bool,
     /// The owner of the current acquisition, unique in the run.
     owner: u64,
-    /// Whether the current acquisition may have the lock without the client's knowledge.
-    is_unknown: bool,
+    /// Begin of the first call of unknown outcome since which this owner may have the lock without knowing it.
+    unknown_since: Option<Instant>,
+    /// Number of the first lock that clients share.
+    first_lock: u64,
     lock: u64,
     kind: usize,
     begun: Instant,
     /// Token of the lock that the client holds, and number of its renewals; `None` if it holds no lock.
     held: Option<(u64, u64)>,
     /// Times in which the client believed that it held locks, on its machine's clock.
-    holds: Holds,
+    holds: Vec<Hold>,
 }
 
 fn ns(at: Instant) -> u64 {
@@ -37,18 +39,31 @@ impl LockCaller {
             workload,
             queries,
             owner: u64::from(number + 1) << 32,
-            is_unknown: false,
+            unknown_since: None,
+            first_lock: 0,
             lock: u64::from(number + 1),
             kind: ACQUIRE,
             begun: Instant::ZERO,
             held: None,
-            holds: Holds::default(),
+            holds: Vec::new(),
         }
+    }
+
+    /// The same, but shared locks have the numbers from `first_lock` on.
+    pub(crate) fn with_locks_from(self, first_lock: u64) -> Self {
+        Self { first_lock, ..self }
     }
 
     /// Times in which the client believed that it held locks.
     pub fn holds(&self) -> &[Hold] {
-        self.holds.all()
+        &self.holds
+    }
+
+    /// Ends the latest hold at this time, unless it has ended before.
+    fn end_hold(&mut self, at_ns: u64) {
+        if let Some(hold) = self.holds.last_mut() {
+            hold.until_ns = hold.until_ns.min(at_ns).max(hold.returned_ns);
+        }
     }
 }
 
@@ -61,20 +76,20 @@ impl Caller for LockCaller {
         if self.queries && turn.update_or_read()? == READ {
             return Some(QUERY);
         }
-        let Workload { locks, renewals, .. } = self.workload;
+        let Workload { locks, renewals, releases_early, .. } = self.workload;
         let (renews, lock) = (turn.random.below(4) > 0, turn.random.below(locks.max(1)));
+        let renews = renews || !releases_early;
         match self.held {
             Some((_, renewed)) if renewed < renewals && renews => Some(RENEW),
             Some(_) => Some(RELEASE),
             None if turn.is_ending => None,
             None => {
-                // A lock of the client's own stays with an acquisition of unknown outcome until its time is over,
-                // and comes back to its owner only.
-                if locks > 0 || !self.is_unknown {
-                    self.owner += 1;
+                // Of a lock of its own, a client acquires again what it may have: nobody else waits for its end.
+                if locks > 0 || self.unknown_since.is_none() {
+                    (self.owner, self.unknown_since) = (self.owner + 1, None);
                 }
                 if locks > 0 {
-                    self.lock = lock;
+                    self.lock = self.first_lock + lock;
                 }
                 Some(ACQUIRE)
             }
@@ -88,7 +103,7 @@ impl Caller for LockCaller {
             (QUERY, _) => Task::Query { name },
             (RENEW, Some((token, _))) => Task::Renew { name, token },
             (RELEASE, Some((token, _))) => {
-                self.holds.end(ns(now));
+                self.end_hold(ns(now));
                 Task::Release { name, token }
             }
             _ => Task::Acquire { name, owner: self.owner, ttl: self.workload.ttl },
@@ -101,22 +116,27 @@ impl Caller for LockCaller {
             let is_held = matches!(outcome, Outcome::Held { .. });
             return if is_answered || is_held { Ended::Done } else { Ended::Failed };
         }
-        self.is_unknown = outcome == Outcome::Unknown;
-        if !self.is_unknown && self.held.is_some() {
-            self.holds.end(ns(now));
+        let asked = self.unknown_since.take().unwrap_or(self.begun);
+        if outcome == Outcome::Unknown {
+            self.unknown_since = Some(asked);
+        } else if self.held.is_some() {
+            self.end_hold(ns(now));
         }
         let renewed = self.held.take().map_or(0, |(_, renewed)| renewed + 1);
         match outcome {
             Outcome::Granted { token, until, .. } => {
                 self.held = Some((token, renewed));
-                self.holds.begin(Hold {
+                // What the owner has already is granted with the same token.
+                let is_known = self.holds.last().is_some_and(|hold| hold.token == token);
+                // The answer may arrive after the time to live.
+                self.holds.push(Hold {
                     lock: self.lock,
                     owner: self.owner,
                     token,
-                    invoked_ns: ns(self.begun),
+                    invoked_ns: ns(asked),
                     returned_ns: ns(now),
-                    until_ns: ns(until),
-                    is_renewal: self.kind == RENEW,
+                    until_ns: ns(until).max(ns(now)),
+                    is_renewal: self.kind == RENEW || is_known,
                 });
             }
             Outcome::BadRequest => panic!("the calls of this client are in range"),
@@ -134,25 +154,19 @@ mod tests {
 
     use super::*;
 
-    const TTL: Duration = Duration::from_secs(60);
-
     /// Lets the client begin its next call at this time, which ends with this outcome a nanosecond later.
     fn call(caller: &mut LockCaller, at_ns: u64, outcome: Outcome) {
         let now = Instant::ZERO + Duration::from_ns(at_ns);
-        let kind = if caller.held.is_some() { RELEASE } else { ACQUIRE };
-        if kind == ACQUIRE {
-            let chosen = caller.choose(&mut Turn::new(&mut Random::new(1, 0), false, 100));
-            assert_eq!(chosen, Some(ACQUIRE));
-        }
-        caller.begin(now, kind);
+        let kind = caller.choose(&mut Turn::new(&mut Random::new(1, 0), false, 100));
+        caller.begin(now, kind.expect("the run goes on"));
         caller.end(now + Duration::from_ns(1), outcome);
     }
 
     #[test]
     fn a_token_comes_back_only_if_the_lock_may_still_be_held() {
-        let ttl = TTL;
+        let ttl = Duration::from_secs(60);
         let granted = Outcome::Granted { token: 5, ttl, until: Instant::ZERO + ttl };
-        let workload = Workload { clients: 1, locks: 0, ttl, renewals: 0, pause: Duration::ZERO };
+        let workload = Workload { ttl, renewals: 0, ..Workload::ONE };
         let mut caller = LockCaller::new(workload, 0, false);
         call(&mut caller, 10, Outcome::Unknown);
         call(&mut caller, 20, granted);

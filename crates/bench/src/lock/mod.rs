@@ -1,7 +1,6 @@
 //! Locks with fencing tokens: fault campaigns and measurements, in the simulator and over sockets.
 
 mod caller;
-mod holds;
 pub mod real;
 pub mod simulated;
 
@@ -28,13 +27,25 @@ pub struct Workload {
     pub locks: u64,
     /// Time to live of a lock.
     pub ttl: Duration,
-    /// Maximum number of renewals of an acquisition.
+    /// Number of renewals of an acquisition.
     pub renewals: u64,
+    /// Whether a client may release a lock before it has renewed it as often.
+    pub releases_early: bool,
     /// Longest pause of a client between two calls.
     pub pause: Duration,
 }
 
 impl Workload {
+    /// One client with a lock of its own, which it renews once.
+    pub const ONE: Self = Self {
+        clients: 1,
+        locks: 0,
+        ttl: Duration::from_secs(1),
+        renewals: 1,
+        releases_early: false,
+        pause: Duration::ZERO,
+    };
+
     fn description(&self, replay: String) -> WorkloadDescription {
         let locks = if self.locks == 0 { json!("one for each client") } else { json!(self.locks) };
         let parameters = vec![

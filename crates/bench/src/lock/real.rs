@@ -3,101 +3,64 @@
 use std::time;
 
 use weft_check::locks::Hold;
-use weft_client::{Acquired, Client, EngineDescription, Error, Lease, Locks};
+use weft_client::{Client, EngineDescription, Error, Locks};
 use weft_cluster::{EnginesConfig, LockConfig};
+use weft_harness::{Caller as _, Ended, Turn};
+use weft_lock::Outcome;
 use weft_net::Stop;
 use weft_results::MeasuredRun;
+use weft_time::{Duration, Instant};
 use weft_workload::Random;
 
-use super::holds::Holds;
-use super::{ACQUIRE, KINDS, RELEASE, RENEW, Workload, check};
+use super::{KINDS, LockCaller, Workload, check};
 use crate::kv::real::RealBenchError;
 use crate::{Called, Calls, ProcessCallers};
 
-/// One caller, which acquires a lock, renews it and releases it.
+/// One caller, which makes one call after the other.
 pub(crate) struct Caller {
     locks: Locks,
-    number: u32,
-    acquisitions: u64,
-    started: time::Instant,
+    load: LockCaller,
     random: Random,
-    holds: Holds,
+    started: time::Instant,
 }
 
 impl Caller {
-    /// A caller with this number. All callers of a run have started at the same time.
-    pub fn new(locks: Locks, number: u32, seed: u64, started: time::Instant) -> Self {
-        let random = Random::new(seed, number);
-        Self { locks, number, acquisitions: 0, started, random, holds: Holds::default() }
+    /// A caller with this load. All callers of a run have started at the same time.
+    pub fn new(locks: Locks, load: LockCaller, random: Random, started: time::Instant) -> Self {
+        Self { locks, load, random, started }
     }
 
     /// Times in which the caller believed that it held locks, since the start of the run.
     pub fn holds(&self) -> &[Hold] {
-        self.holds.all()
+        self.load.holds()
     }
 
-    fn ns(&self, at: time::Instant) -> u64 {
-        at.saturating_duration_since(self.started).as_nanos() as u64
+    fn at(&self, at: time::Instant) -> Instant {
+        Instant::ZERO + Duration::from_ns(at.saturating_duration_since(self.started).as_nanos() as u64)
     }
 
     /// Acquires a lock, renews it, and releases it. `ended` is called for each call with its kind, its start, and
-    /// whether it succeeded. Names of locks begin with `prefix`.
-    pub fn cycle(
-        &mut self,
-        prefix: &str,
-        workload: &Workload,
-        mut ended: impl FnMut(usize, time::Instant, Result<(), Error>),
-    ) {
-        let own = u64::from(self.number);
-        let lock = if workload.locks == 0 { own } else { self.random.below(workload.locks) };
-        let name = format!("{prefix}{lock}");
-        self.acquisitions += 1;
-        let ttl = time::Duration::from_nanos(workload.ttl.as_ns());
-        let begun = time::Instant::now();
-        let acquired = self.locks.acquire(&name, ttl).wait().and_then(|acquired| match acquired {
-            Acquired::Granted(lease) => Ok(lease),
-            Acquired::Held(_) => Err(Error::Refused("somebody else holds the lock")),
-        });
-        ended(ACQUIRE, begun, acquired.clone().map(drop));
-        let Ok(lease) = acquired else { return };
-        self.hold(lock, &lease, begun, false);
-        for _ in 0..workload.renewals {
+    /// whether it succeeded.
+    pub fn cycle(&mut self, mut ended: impl FnMut(usize, time::Instant, Result<(), Error>)) {
+        let mut has_begun = false;
+        while let Some(kind) = self.load.choose(&mut Turn::new(&mut self.random, has_begun, 100)) {
+            has_begun = true;
             let begun = time::Instant::now();
-            let renewed = self.locks.renew(&name, lease.token).wait();
-            let renewed =
-                renewed.and_then(|it| it.ok_or(Error::Refused("somebody else has held the lock since")));
-            ended(RENEW, begun, renewed.clone().map(drop));
-            match renewed {
-                Ok(lease) => {
-                    self.end_hold();
-                    self.hold(lock, &lease, begun, true);
+            let at = self.at(begun);
+            let answer = self.locks.call(self.load.begin(at, kind)).wait();
+            let outcome = match answer {
+                // The client's thread has another clock.
+                Ok(Outcome::Granted { token, ttl, .. }) => {
+                    Outcome::Granted { token, ttl, until: at + weft_lock::usable(ttl) }
                 }
-                Err(error) if error.may_have_happened() => {}
-                Err(_) => return self.end_hold(),
-            }
+                Ok(outcome) => outcome,
+                Err(_) => Outcome::Unknown,
+            };
+            let now = self.at(time::Instant::now());
+            let is_done = self.load.end(now, outcome) == Ended::Done;
+            let refused = Error::Refused("somebody else holds the lock, or has held it since");
+            ended(kind, begun, answer.and_then(|_| is_done.then_some(()).ok_or(refused)));
         }
-        self.end_hold();
-        let begun = time::Instant::now();
-        let released = self.locks.release(&name, lease.token).wait();
-        let over = Error::Refused("the time to live was over");
-        ended(RELEASE, begun, released.and_then(|is_released| is_released.then_some(()).ok_or(over)));
-    }
-
-    fn hold(&mut self, lock: u64, lease: &Lease, begun: time::Instant, is_renewal: bool) {
-        self.holds.begin(Hold {
-            lock,
-            owner: u64::from(self.number) << 32 | self.acquisitions,
-            token: lease.token,
-            invoked_ns: self.ns(begun),
-            returned_ns: self.ns(time::Instant::now()),
-            until_ns: self.ns(lease.until),
-            is_renewal,
-        });
-    }
-
-    /// Ends the latest hold now.
-    fn end_hold(&mut self) {
-        self.holds.end(self.ns(time::Instant::now()));
     }
 }
 
@@ -116,9 +79,10 @@ pub fn measure(
     let called = Called { engines, description: EngineDescription::Lock, kinds: &KINDS };
     let call = |client: &Client, number, calls: &mut Calls<'_>| {
         let locks = client.lock().expect("the cluster is described with locks");
-        let mut caller = Caller::new(locks, number, callers.seed, calls.started);
+        let load = LockCaller::new(workload, number, false);
+        let mut caller = Caller::new(locks, load, Random::new(callers.seed, number), calls.started);
         while calls.go_on() {
-            caller.cycle("", &workload, |kind, begun, result| calls.end(kind, begun, result.is_ok()));
+            caller.cycle(|kind, begun, result| calls.end(kind, begun, result.is_ok()));
         }
         caller.holds().to_vec()
     };

@@ -22,6 +22,7 @@ const CONTENTION: Workload = Workload {
     locks: 3,
     ttl: Duration::from_ms(3),
     renewals: 20,
+    releases_early: true,
     pause: Duration::from_us(3_600),
 };
 /// Machines of clients in a campaign, each with a clock of its own.
@@ -139,7 +140,6 @@ pub fn measure(contest: &Contest, workload: Workload, replay: String) -> Result<
 mod tests {
     use weft_harness::NodeCampaign;
     use weft_results::Checked;
-    use weft_sim::{CostProfile, FaultPlan, NetworkProfile};
 
     use super::*;
 
@@ -155,17 +155,8 @@ mod tests {
 
     #[test]
     fn a_measurement_repeats_itself() {
-        let workload =
-            Workload { clients: 4, locks: 2, ttl: Duration::from_ms(5), renewals: 1, pause: Duration::ZERO };
-        let contest = Contest {
-            nodes: 3,
-            length: Duration::from_ms(2),
-            warm_up: Duration::from_us(100),
-            network: NetworkProfile::SWITCH,
-            profile: CostProfile::FPGA,
-            plan: FaultPlan::default(),
-            seed: 5,
-        };
+        let workload = Workload { clients: 4, locks: 2, ttl: Duration::from_ms(5), ..Workload::ONE };
+        let contest = Contest { warm_up: Duration::from_us(100), ..Contest::new(3, Duration::from_ms(2), 5) };
         let [one, other] = [0, 1].map(|_| measure(&contest, workload, "again".to_owned()).unwrap().result);
         assert_eq!(one, other);
         assert_eq!(one.checked, Checked::Exclusive, "{}", one.check_report);

@@ -66,7 +66,7 @@ impl WorkloadOptions for LockOptions {
 
 impl LockOptions {
     const fn workload(&self, clients: u32) -> Workload {
-        let (ttl, pause) = (Duration::from_ms(self.ttl_ms), Duration::ZERO);
-        Workload { clients, locks: self.locks, ttl, renewals: self.renewals, pause }
+        let (locks, renewals) = (self.locks, self.renewals);
+        Workload { clients, locks, ttl: Duration::from_ms(self.ttl_ms), renewals, ..Workload::ONE }
     }
 }

@@ -83,6 +83,12 @@ pub struct Locks {
 }
 
 impl Locks {
+    /// Makes a call in the terms of the engine. Its outcome is never one that is an [`Error`], and times in it are of
+    /// the client's own clock.
+    pub fn call(&self, task: Task) -> Pending<Outcome> {
+        self.handle.ask(task, Ok)
+    }
+
     /// Makes a call for the lock of this name. `read` converts the reply. It gets the time at which the call
     /// started, from which leases count.
     fn ask<T: Send + 'static>(
