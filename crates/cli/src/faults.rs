@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use weft_bench::kv::real::Kill;
+use weft_processes::kv::Kill;
 use weft_sim::{Fault, FaultKinds, FaultPlan};
 use weft_time::Duration;
 

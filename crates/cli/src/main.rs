@@ -40,8 +40,8 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use weft_bench::kv::real::{CLIENT_COMMAND, MEMBERSHIP_COMMAND, NODE_COMMAND};
 use weft_perftest::SERVER_COMMAND;
+use weft_processes::{CLIENT_COMMAND, MEMBERSHIP_COMMAND, NODE_COMMAND};
 
 use crate::failure::{Failure, Verdict};
 

@@ -110,7 +110,7 @@ pub(crate) struct ClientArguments {
 impl ClientArguments {
     /// Runs the clients of `weft bench kv --world net`.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
-        weft_bench::kv::real::client_main(&self.config)?;
+        weft_processes::kv::client_main(&self.config)?;
         Ok(Verdict::Good)
     }
 }

@@ -1,8 +1,7 @@
-//! Measurements of the key-value store, in the simulator and with real processes.
+//! Measurements and fault campaigns of the key-value store.
 
 mod driver;
 mod journal;
-pub mod real;
 pub mod simulated;
 
 pub(crate) use journal::Journal;

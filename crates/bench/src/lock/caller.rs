@@ -34,7 +34,7 @@ fn ns(at: Instant) -> u64 {
 
 impl LockCaller {
     /// The load of the client of this number, which is unique in the run.
-    pub(crate) fn new(workload: Workload, number: u32, queries: bool) -> Self {
+    pub fn new(workload: Workload, number: u32, queries: bool) -> Self {
         Self {
             workload,
             queries,
@@ -50,7 +50,8 @@ impl LockCaller {
     }
 
     /// The same, but shared locks have the numbers from `first_lock` on.
-    pub(crate) fn with_locks_from(self, first_lock: u64) -> Self {
+    #[must_use]
+    pub fn with_locks_from(self, first_lock: u64) -> Self {
         Self { first_lock, ..self }
     }
 

@@ -1,10 +1,9 @@
-//! Locks with fencing tokens: fault campaigns and measurements, in the simulator and over sockets.
+//! Locks with fencing tokens: fault campaigns and measurements.
 
 mod caller;
-pub mod real;
 pub mod simulated;
 
-pub(crate) use caller::LockCaller;
+pub use caller::LockCaller;
 
 use serde_json::json;
 use weft_check::locks::{self, Hold};
@@ -12,7 +11,7 @@ use weft_results::{Check, Checked, WorkloadDescription};
 use weft_time::Duration;
 
 /// The kinds of calls that are measured.
-const KINDS: [&str; 4] = ["acquire", "renew", "release", "query"];
+pub const KINDS: [&str; 4] = ["acquire", "renew", "release", "query"];
 const ACQUIRE: usize = 0;
 const RENEW: usize = 1;
 const RELEASE: usize = 2;
@@ -46,7 +45,8 @@ impl Workload {
         pause: Duration::ZERO,
     };
 
-    fn description(&self, replay: String) -> WorkloadDescription {
+    /// The description of a run with this workload.
+    pub fn description(&self, replay: String) -> WorkloadDescription {
         let locks = if self.locks == 0 { json!("one for each client") } else { json!(self.locks) };
         let parameters = vec![
             ("clients", json!(self.clients)),
@@ -61,7 +61,7 @@ impl Workload {
 }
 
 /// Checks the holds of all clients, on one clock.
-pub(crate) fn check(holds: &[Hold]) -> Check {
+pub fn check(holds: &[Hold]) -> Check {
     let violations: Vec<_> = locks::check(holds).iter().map(ToString::to_string).collect();
     let checked = if violations.is_empty() { Checked::Exclusive } else { Checked::NotExclusive };
     Check { checked, violations }

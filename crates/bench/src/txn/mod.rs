@@ -6,7 +6,6 @@ mod checker;
 mod cluster;
 mod host;
 mod measure;
-pub mod real;
 mod result;
 mod steps;
 mod system;

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use weft_bench::cluster::{ACCOUNTS_MIN, ClusterLoad, ClusterResult};
 use weft_client::Cluster;
 use weft_cluster::ClusterConfig;
 use weft_harness::progress::Progress;
 use weft_net::Stop;
+use weft_processes::running::{ACCOUNTS_MIN, ClusterLoad, ClusterResult};
 use weft_time::Duration;
 
 use crate::client::CONFIG;

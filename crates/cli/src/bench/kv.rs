@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use weft_bench::kv::real::{RealBench, RealRun};
 use weft_bench::kv::simulated::{
     BenchLimit, CaptureWindow, ClusterParameters, SimulatedBench, SimulatedError, SimulatedRun,
 };
@@ -12,6 +11,7 @@ use weft_check::{History, Start, lines};
 use weft_harness::progress::Progress;
 use weft_kv::{Parameters, ReadPolicy};
 use weft_net::Stop;
+use weft_processes::kv::{RealBench, RealRun};
 use weft_results::NicModel;
 use weft_results::histogram::Latencies;
 use weft_results::{MeasuredRun, RunResult, World};

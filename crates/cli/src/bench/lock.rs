@@ -2,11 +2,10 @@
 //! processes.
 
 use clap::Args;
-use weft_bench::ProcessCallers;
-use weft_bench::kv::real::RealBenchError;
-use weft_bench::lock::{Workload, real, simulated};
+use weft_bench::lock::{Workload, simulated};
 use weft_harness::Contest;
 use weft_net::Stop;
+use weft_processes::{ProcessCallers, RealBenchError, lock as real};
 use weft_results::MeasuredRun;
 use weft_sim::PlanError;
 use weft_time::Duration;

@@ -1,11 +1,10 @@
 //! Measurements of one engine's clients, for any engine, on simulated nodes or with real processes.
 
 use clap::Args;
-use weft_bench::ProcessCallers;
-use weft_bench::kv::real::RealBenchError;
 use weft_harness::Contest;
 use weft_harness::progress::Progress;
 use weft_net::Stop;
+use weft_processes::{ProcessCallers, RealBenchError};
 use weft_results::table::time_with_unit;
 use weft_results::{MeasuredRun, World};
 use weft_sim::{CostProfile, NetworkProfile, PlanError};

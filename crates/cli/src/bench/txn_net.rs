@@ -3,9 +3,9 @@
 use clap::Args;
 use weft_applications::WorkloadName;
 use weft_applications::{ApplicationName, application};
-use weft_bench::txn::real::{NetTxnBench, NetTxnResult};
 use weft_harness::progress::Progress;
 use weft_net::Stop;
+use weft_processes::txn::{NetTxnBench, NetTxnResult};
 use weft_time::Duration;
 
 use crate::envelope::Basis;

@@ -187,7 +187,7 @@ impl SimulatedBench {
 }
 
 /// Name of a policy for reads.
-pub(crate) fn reads_name(reads: ReadPolicy) -> String {
+pub fn reads_name(reads: ReadPolicy) -> String {
     match reads {
         ReadPolicy::Leader => "leader".into(),
         ReadPolicy::AnyReplica => "any replica".into(),
@@ -196,7 +196,7 @@ pub(crate) fn reads_name(reads: ReadPolicy) -> String {
 }
 
 /// The verdict of a check for a result.
-pub(crate) fn checked(report: &Report) -> Checked {
+pub fn checked(report: &Report) -> Checked {
     match report.verdict {
         weft_check::Verdict::Linearizable => Checked::Linearizable,
         weft_check::Verdict::Violation => Checked::NotLinearizable,

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 
-use weft_bench::kv::real::Clients;
 use weft_bench::kv::{Driver, DriverParameters, Phase};
 use weft_check::{Options, Verdict};
 use weft_cluster::{
@@ -20,6 +19,7 @@ use weft_net::{
     run_membership, run_node,
 };
 use weft_node::Registry;
+use weft_processes::kv::Clients;
 use weft_time::Duration;
 use weft_waist::{NodeId, NodeSet};
 use weft_workload::{ClientShare, Workload};

@@ -2,6 +2,7 @@
 
 use std::time;
 
+use weft_bench::lock::{KINDS, LockCaller, Workload, check};
 use weft_check::locks::Hold;
 use weft_client::{Client, EngineDescription, Error, Locks};
 use weft_cluster::{EnginesConfig, LockConfig};
@@ -12,9 +13,7 @@ use weft_results::MeasuredRun;
 use weft_time::{Duration, Instant};
 use weft_workload::Random;
 
-use super::{KINDS, LockCaller, Workload, check};
-use crate::kv::real::RealBenchError;
-use crate::{Called, Calls, ProcessCallers};
+use crate::{Called, Calls, ProcessCallers, RealBenchError};
 
 /// One caller, which makes one call after the other.
 pub(crate) struct Caller {

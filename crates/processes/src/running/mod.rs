@@ -19,7 +19,7 @@ use weft_client::{Client, Cluster, EngineDescription, Error, OpenError};
 use weft_net::Stop;
 use weft_time::Duration;
 
-use crate::process_callers::join_all;
+use crate::callers::join_all;
 
 pub use ledger::ACCOUNTS_MIN;
 pub use result::{ClusterResult, EngineResult};

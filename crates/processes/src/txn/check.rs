@@ -8,7 +8,7 @@ use weft_net::transactions::{Record, read_record};
 use weft_txn::{Key, LOADED, Recorded, TransactionId, Version};
 
 use super::clients::{Attempt, ClientRecord};
-use crate::kv::real::RealBenchError;
+use crate::RealBenchError;
 
 /// Findings of the check.
 pub(super) struct Checked {

@@ -1,6 +1,6 @@
 //! Transactions across real processes on this machine: nodes, a membership service, and clients over UDP on loopback.
 //!
-//! Nodes and membership service run the current executable, as in [`crate::kv::real`]; the clients are a
+//! Nodes and membership service run the current executable, as in [`crate::kv`]; the clients are a
 //! thread of this process. Every node records reads and writes ([`weft_net::transactions::read_record`]);
 //! every client records its answers and their times. The whole history is checked at the end.
 
@@ -20,8 +20,8 @@ use weft_time::{Duration, Instant};
 
 use self::check::Checked;
 use self::clients::{ClientRecord, Clients};
-use crate::kv::real::RealBenchError;
-use crate::kv::real::cluster::{Addresses, Cluster, ClusterSettings, CoreTurns, record_of};
+use crate::RealBenchError;
+use crate::cluster::{Addresses, Cluster, ClusterSettings, CoreTurns, record_of};
 
 /// Length of a lease: long enough that nodes keep theirs on a busy machine.
 const LEASE: Duration = Duration::from_ms(500);

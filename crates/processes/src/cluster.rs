@@ -13,14 +13,14 @@ use weft_net::{Announcement, Announcer};
 use weft_time::Duration;
 use weft_waist::NodeId;
 
-use super::{MEMBERSHIP_COMMAND, NODE_COMMAND, RealBenchError};
+use crate::{MEMBERSHIP_COMMAND, NODE_COMMAND, RealBenchError};
 
 /// Time within which a process must open its ports and the cluster must form, on a busy machine.
 const START_LIMIT: Duration = Duration::from_secs(20);
 /// Time within which a process must end after it was requested to stop.
-pub(super) const END_LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const END_LIMIT: Duration = Duration::from_secs(20);
 /// MTU of the loopback interface, 64 KiB.
-pub(super) const MTU_BYTES: u32 = 65_535;
+pub(crate) const MTU_BYTES: u32 = 65_535;
 
 /// Addresses of one run.
 ///

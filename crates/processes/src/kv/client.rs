@@ -15,6 +15,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use weft_bench::kv::{Driver, DriverParameters, Phase};
 use weft_kv::ReadPolicy;
 use weft_net::{
     Clock, Datagram, Endpoint, IdlePolicy, KV_SLOT, PortOptions, Stop, UdpPort, keep_to_core, run,
@@ -27,8 +28,8 @@ use weft_wire::datagram;
 use weft_workload::{ClientShare, Workload};
 use weft_workload::{Limit, Load};
 
-use super::RealBenchError;
-use crate::kv::{Driver, DriverParameters, Phase};
+use crate::RealBenchError;
+use crate::error::garbled;
 
 /// Time until a client repeats an unanswered request: longer than a loaded machine takes to answer, shorter
 /// than a lease.
@@ -320,10 +321,4 @@ fn say(line: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{line}")?;
     out.flush()
-}
-
-/// An error for an unknown command or answer. Parent and child are the same program, so this happens only if
-/// somebody else writes to the pipe.
-pub(super) fn garbled(error: impl std::fmt::Display) -> RealBenchError {
-    RealBenchError::Garbled(error.to_string())
 }

@@ -14,7 +14,7 @@ use weft_txn::{Outcome, TransactionId};
 use weft_wire::datagram::{BYTES_MAX, Datagram as WeftDatagram};
 
 use super::NetTxnBench;
-use crate::kv::real::RealBenchError;
+use crate::RealBenchError;
 
 /// Time-out of a call. Clients of a killed node wait for this time, unless the node is restarted before.
 const GIVE_UP: Duration = Duration::from_secs(3);

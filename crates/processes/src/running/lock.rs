@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use weft_bench::lock::{LockCaller, Workload};
 use weft_check::locks::{Hold, check};
 use weft_client::Client;
 use weft_workload::Random;
 
 use super::{Count, DESCRIBED, EngineResult, Run, for_each};
-use crate::lock::real::Caller;
-use crate::lock::{LockCaller, Workload};
+use crate::lock::Caller;
 
 const PAUSE: Duration = Duration::from_millis(5);
 /// Few locks, so that callers compete. After a leader was killed, its successor waits for the time to live

@@ -11,8 +11,9 @@ use weft_results::histogram::Recorder;
 use weft_results::{Check, Machine, MachineKind, MeasuredRun, WorkloadDescription, World};
 use weft_time::{Duration, Instant};
 
-use crate::kv::real::cluster::{Addresses, Cluster, ClusterSettings, CoreTurns};
-use crate::kv::real::{RealBenchError, machine_description};
+use crate::RealBenchError;
+use crate::cluster::{Addresses, Cluster, ClusterSettings, CoreTurns};
+use crate::error::machine_description;
 
 /// Length of a lease: long enough that nodes keep theirs on a busy machine.
 const LEASE: Duration = Duration::from_ms(500);

@@ -1,49 +1,36 @@
 //! The key-value store over real sockets: nodes, membership service and clients are processes of this machine.
 //!
-//! All processes run the current executable with one of the subcommands [`NODE_COMMAND`],
-//! [`MEMBERSHIP_COMMAND`] and [`CLIENT_COMMAND`], each followed by `--config FILE`. A program that calls
-//! [`RealBench::run`] must have these subcommands and implement them with [`weft_net::run_node`],
-//! [`weft_net::run_membership`] and [`client_main`].
-//!
 //! Nodes and clients are pinned to the cores of the machine in turn.
 //!
 //! However a run ends, the processes are killed and their folder is removed.
 
 mod client;
-pub(crate) mod cluster;
 mod timeline;
 
 pub use client::{Clients, client_main};
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use thiserror::Error;
-use weft_check::{DecodeError, History, Options, Report};
+use weft_bench::kv::simulated::{BenchLimit, checked, reads_name};
+use weft_check::{History, Options, Report};
 use weft_cluster::{EnginesConfig, KvConfig};
 use weft_kv::ReadPolicy;
-use weft_net::process::{ChildProcess, ProcessError, own_executable};
-use weft_net::{BindError, Clock, Stop};
+use weft_net::process::{ChildProcess, own_executable};
+use weft_net::{Clock, Stop};
 use weft_results::histogram::{Latencies, Recorder};
-use weft_results::{Description, Machine, MachineKind, ResultError, RunResult, World};
+use weft_results::{Description, Machine, MachineKind, RunResult, World};
 use weft_time::{Duration, Instant};
 use weft_waist::NODES_MAX;
 use weft_workload::Load;
 use weft_workload::Workload;
 
-use self::client::{ClientSettings, RunOrder, garbled};
-use self::cluster::{Addresses, Cluster, ClusterSettings, CoreTurns, END_LIMIT, MTU_BYTES};
+use self::client::{ClientSettings, RunOrder};
 use self::timeline::{Span, Turn};
-use super::simulated::{BenchLimit, checked, reads_name};
-
-/// The subcommand that runs a node.
-pub const NODE_COMMAND: &str = "start";
-/// The subcommand that runs a membership service.
-pub const MEMBERSHIP_COMMAND: &str = "membership";
-/// The subcommand that runs a process of clients. Only benchmarks use it.
-pub const CLIENT_COMMAND: &str = "bench-client";
+use crate::cluster::{Addresses, Cluster, ClusterSettings, CoreTurns, END_LIMIT, MTU_BYTES};
+use crate::error::{garbled, machine_description};
+use crate::{CLIENT_COMMAND, RealBenchError};
 
 /// A run over real sockets.
 #[derive(Clone, Debug)]
@@ -99,49 +86,6 @@ pub struct RealRun {
     pub report: Report,
     /// Counters of the nodes, one line each.
     pub counters: Vec<String>,
-}
-
-/// Reason why a run over real sockets failed.
-#[derive(Debug, Error)]
-pub enum RealBenchError {
-    /// The parameters are invalid.
-    #[error("{0}")]
-    Invalid(String),
-    /// A process has failed.
-    #[error(transparent)]
-    Process(#[from] ProcessError),
-    /// A port cannot be opened.
-    #[error(transparent)]
-    Bind(#[from] BindError),
-    /// A file of the run cannot be read or written.
-    #[error("{}: {source}", path.display())]
-    Folder {
-        /// The file.
-        path: PathBuf,
-        /// Error of the system.
-        source: io::Error,
-    },
-    /// A result file cannot be written.
-    #[error(transparent)]
-    Result(#[from] ResultError),
-    /// The file of a history is damaged.
-    #[error("a history cannot be read: {0}")]
-    History(#[from] DecodeError),
-    /// There are more operations than one history holds.
-    #[error("the histories cannot be joined: {0}; run for a shorter time")]
-    Joined(#[from] weft_check::RecordError),
-    /// The parent or a child has received an unknown message.
-    #[error("a process of the run was told what it does not understand: {0}")]
-    Garbled(String),
-    /// A node has not become a full member again in time.
-    #[error("not every node was a full member {0} after the workload; a machine that is less busy may help")]
-    NotWhole(Duration),
-    /// The user has interrupted the run.
-    #[error("interrupted")]
-    Interrupted,
-    /// A system call has failed that every run needs.
-    #[error("the system fails: {0}")]
-    System(#[from] io::Error),
 }
 
 /// Time from the start command to the start of the workload; by then the command has reached all processes.
@@ -398,15 +342,6 @@ impl RealBench {
             parameters: parameters.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         }
     }
-}
-
-/// Description of the processor and its cores.
-pub(crate) fn machine_description() -> String {
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let model = model.map_or("unknown processor", |(_, name)| name);
-    format!("{model}, {cores} cores shared by all processes; UDP over loopback")
 }
 
 /// One process of clients, and its output.
