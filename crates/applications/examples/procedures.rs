@@ -1,5 +1,5 @@
 //! Times the procedures of the transactional workloads on this machine: `cargo run --release -p weft-applications
-//! --example procedures`. The constants in `src/labour.rs` come from its output.
+//! --example procedures`. The simulator's times of procedures (docs/costs.md) come from its output.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;

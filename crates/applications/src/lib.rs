@@ -6,7 +6,6 @@
 
 mod choice;
 mod input;
-mod labour;
 pub mod retwis;
 mod serial;
 mod served;

@@ -11,14 +11,13 @@
 //!
 //! In TAPIR a transaction may draw the same key twice; here the keys of a transaction differ.
 
-use weft_time::Duration;
 use weft_txn::{
     ANSWER_MAX, Accesses, Context, Key, Mode, Outcome, Procedure, ProcedureId, Procedures, Request, Step,
 };
 
 use super::input::Writer;
 use super::zipf::Zipf;
-use super::{Audit, Call, Client, Repeating, Workload, labour, random_of_client};
+use super::{Audit, Call, Client, Repeating, Workload, random_of_client};
 
 /// Keys of each server in Xenic's evaluation (5.4).
 pub const KEYS: u64 = 1_000_000;
@@ -158,10 +157,6 @@ impl Procedure for Post {
         }
         Step::Commit
     }
-
-    fn labour(&self) -> Duration {
-        labour::RETWIS
-    }
 }
 
 /// Reads all keys, and returns the beginning of each value.
@@ -184,10 +179,6 @@ impl Procedure for Timeline {
         }
         context.answer(&answer[..filled]);
         Step::Commit
-    }
-
-    fn labour(&self) -> Duration {
-        labour::RETWIS
     }
 }
 

@@ -10,11 +10,10 @@
 //! al., section 2). Every answer contains the change of the sum of all balances, so that the sum can be audited to the
 //! cent.
 
-use weft_time::Duration;
 use weft_txn::{Accesses, Context, Key, Mode, Outcome, Procedure, ProcedureId, Procedures, Request, Step};
 
 use super::input::{Reader, Writer};
-use super::{Audit, Call, Client, Repeating, Workload, labour, random_of_client};
+use super::{Audit, Call, Client, Repeating, Workload, random_of_client};
 
 /// Accounts of each server in Xenic's evaluation (5.5).
 pub const ACCOUNTS: u64 = 2_400_000;
@@ -204,10 +203,6 @@ impl Procedure for Banking {
             }
             Err(reason) => Step::Abort(reason),
         }
-    }
-
-    fn labour(&self) -> Duration {
-        labour::SMALLBANK
     }
 }
 

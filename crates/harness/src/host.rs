@@ -3,7 +3,7 @@
 use weft_cluster::{AgentParameters, ClusterName, Incarnation, LEASE_MAX, MEMBERSHIP_PORT, Message};
 use weft_nic::{HostCommand, HostEvent};
 use weft_node::{CardPort, HostHalf, HostIo, NoHalf, Node, NodeHalf, NodeParameters};
-use weft_sim::{Commands, Host, Labour, MachineDisk};
+use weft_sim::{Commands, CpuTime, Host, MachineDisk};
 use weft_time::Instant;
 use weft_waist::{EngineStatus, NodeId, View};
 use weft_wire::frame::{self, Flow, Frame};
@@ -32,9 +32,9 @@ pub enum Views {
 
 /// Methods of a host half that only simulations call.
 pub trait SimulatedHalf: HostHalf {
-    /// CPU work of the half since the last call, for which the simulator charges time.
-    fn take_labour(&mut self) -> Labour {
-        Labour::default()
+    /// CPU time of the half's work since the last call.
+    fn take_cpu_time(&mut self) -> CpuTime {
+        CpuTime::default()
     }
 
     /// Whether the half has failed, which ends the program of the node.
@@ -260,12 +260,12 @@ impl<H: SimulatedHalf> Host for NodeHost<H> {
         self.transmit(now, commands);
     }
 
-    fn take_labour(&mut self) -> Labour {
-        let mut all = Labour::default();
+    fn take_cpu_time(&mut self) -> CpuTime {
+        let mut all = CpuTime::default();
         for slot in 0..self.node.slots() {
-            let labour = self.node.half_mut(slot).take_labour();
-            all.total += labour.total;
-            all.longest = all.longest.max(labour.longest);
+            let cpu_time = self.node.half_mut(slot).take_cpu_time();
+            all.total += cpu_time.total;
+            all.longest = all.longest.max(cpu_time.longest);
         }
         all
     }

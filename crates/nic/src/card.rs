@@ -24,7 +24,7 @@ use crate::egress::Egress;
 use crate::engine_host::{self, CARD_TAG, EngineHost, Ports, Sender};
 use crate::memory::{CardMemory, PayloadPlace, requests_of};
 use crate::replies::{Incarnation, REPLY_BYTES, Replies};
-use crate::{HostCommand, HostEvent, Peering, Work};
+use crate::{HostCommand, HostEvent, Meter, Peering, Work};
 
 /// The most timers of all engines that expire at one time. An engine that sets a timer to the time at which it expires
 /// would otherwise keep the card busy forever.
@@ -93,8 +93,8 @@ pub struct Card<E> {
     engines: EngineHost<E>,
     ports: CardPorts,
     rpc_bytes: Vec<u8>,
-    /// Core time of the event that caused the output that was polled last.
-    polled_labour: Duration,
+    /// CPU time of the event that caused the output that was polled last.
+    polled_cpu_time: Duration,
     /// When the transport's outputs were last processed.
     served: Instant,
     /// The slots whose clients the host serves, as a bit set.
@@ -119,16 +119,17 @@ struct CardPorts {
     /// Refused posts of engines: slot, tag and reason. Each is delivered as a separate event.
     refused: VecDeque<(u8, u64, CompletionStatus)>,
     dma: DmaQueue,
-    /// Events for the host, each with the core time of the engine event that caused it.
+    /// Events for the host, each with the CPU time of the engine event that caused it.
     host_events: VecDeque<(Duration, HostEvent)>,
     replies: Replies,
     counters: CardCounters,
+    meter: Option<Box<dyn Meter>>,
     work: Work,
-    /// Core time of the event whose effects are being executed.
-    event_labour: Duration,
-    /// The longest core time, since the work was last taken, of an event that has used the transport. Packets
+    /// CPU time of the event whose effects are being executed.
+    event_cpu_time: Duration,
+    /// The longest CPU time, since the work was last taken, of an event that has used the transport. Packets
     /// keep their order, so all packets sent meanwhile are delayed by it.
-    transport_labour: Duration,
+    transport_cpu_time: Duration,
 }
 
 impl<E: Engine> Card<E> {
@@ -151,15 +152,16 @@ impl<E: Engine> Card<E> {
             host_events: VecDeque::new(),
             replies,
             counters: CardCounters::default(),
+            meter: None,
             work: Work::default(),
-            event_labour: Duration::ZERO,
-            transport_labour: Duration::ZERO,
+            event_cpu_time: Duration::ZERO,
+            transport_cpu_time: Duration::ZERO,
         };
         Self {
             engines: EngineHost::new::<CardPorts>(engines, config.peers).expect("a card offers all"),
             ports,
             rpc_bytes: Vec::new(),
-            polled_labour: Duration::ZERO,
+            polled_cpu_time: Duration::ZERO,
             served: Instant::ZERO,
             clients_on_host: 0,
         }
@@ -264,6 +266,11 @@ impl<E: Engine> Card<E> {
     /// the benefit.
     pub fn set_aggregation(&mut self, aggregates: bool) {
         self.ports.egress.set_aggregation(aggregates);
+    }
+
+    /// Sets what says how long computations of the engines take.
+    pub fn set_meter(&mut self, meter: Box<dyn Meter>) {
+        self.ports.meter = Some(meter);
     }
 
     /// Assigns a queue pair to an engine. The engine may post on it, gets its completions, and connects it to
@@ -396,8 +403,8 @@ impl<E: Engine> Card<E> {
 
     /// Appends the next Weft datagram to `out`, and returns its destination.
     pub fn poll_datagram(&mut self, out: &mut Vec<u8>) -> Option<SocketAddrV4> {
-        let (to, labour) = self.ports.egress.poll_with_labour(out)?;
-        self.polled_labour = labour;
+        let (to, cpu_time) = self.ports.egress.poll_with_cpu_time(out)?;
+        self.polled_cpu_time = cpu_time;
         self.ports.counters.datagrams_sent += 1;
         self.ports.work.frames_sent += 1;
         Some(to)
@@ -446,7 +453,7 @@ impl<E: Engine> Card<E> {
         if let Some((target, bytes)) = self.ports.memory.last_read {
             self.count_read(opcode, target, bytes);
         }
-        self.polled_labour = self.ports.transport_labour;
+        self.polled_cpu_time = self.ports.transport_cpu_time;
         self.ports.counters.roce_sent += 1;
         self.ports.work.frames_sent += 1;
         Some((transmit, self.ports.memory.last_place.filter(|_| is_apart)))
@@ -474,22 +481,22 @@ impl<E: Engine> Card<E> {
 
     /// The next event for the host.
     pub fn poll_host(&mut self) -> Option<HostEvent> {
-        let (labour, event) = self.ports.host_events.pop_front()?;
-        self.polled_labour = labour;
+        let (cpu_time, event) = self.ports.host_events.pop_front()?;
+        self.polled_cpu_time = cpu_time;
         Some(event)
     }
 
     /// The next copy between the host's memory and an engine's that the world must execute.
     pub fn poll_dma(&mut self) -> Option<DmaRequest> {
-        let (labour, request) = self.ports.dma.pop()?;
-        self.polled_labour = labour;
+        let (cpu_time, request) = self.ports.dma.pop()?;
+        self.polled_cpu_time = cpu_time;
         Some(request)
     }
 
-    /// Core time of the event whose output was polled last. The card does not wait for it: the world delays
+    /// CPU time of the event whose output was polled last. The card does not wait for it: the world delays
     /// the output by it.
-    pub const fn labour(&self) -> Duration {
-        self.polled_labour
+    pub const fn cpu_time(&self) -> Duration {
+        self.polled_cpu_time
     }
 
     /// Executes a copy that [`Card::poll_dma`] has returned, and notifies the engine.
@@ -519,7 +526,7 @@ impl<E: Engine> Card<E> {
         }
         self.ports.work.verbs += std::mem::take(&mut self.ports.memory.written);
         self.ports.work.host_writes += std::mem::take(&mut self.ports.memory.host_writes);
-        self.ports.transport_labour = Duration::ZERO;
+        self.ports.transport_cpu_time = Duration::ZERO;
         std::mem::take(&mut self.ports.work)
     }
 
@@ -679,27 +686,27 @@ impl Ports for CardPorts {
     }
 
     fn begin(&mut self, _: &Event<'_>, effects: &Effects) {
-        let labour = effects.total_labour();
+        let cpu_time =
+            self.meter.as_ref().map_or(Duration::ZERO, |meter| meter.cpu_time(effects.computations()));
         self.work.messages += 1;
-        self.work.labour += labour;
-        self.work.labour_longest = self.work.labour_longest.max(labour);
-        self.event_labour = labour;
+        self.work.cpu_time += cpu_time;
+        self.event_cpu_time = cpu_time;
     }
 
     fn end(&mut self) {
-        self.event_labour = Duration::ZERO;
+        self.event_cpu_time = Duration::ZERO;
     }
 
     fn tell(&mut self, event: HostEvent) {
-        self.host_events.push_back((self.event_labour, event));
+        self.host_events.push_back((self.event_cpu_time, event));
     }
 
     fn send(&mut self, slot: u8, to: SocketAddrV4, message: Message<'_>) -> bool {
-        self.egress.push_after(self.event_labour, to, slot, message.kind, message.payload)
+        self.egress.push_after(self.event_cpu_time, to, slot, message.kind, message.payload)
     }
 
     fn reply_on(&mut self, now: Instant, caller: QueuePairNumber, message: Message<'_>) {
-        self.transport_labour = self.transport_labour.max(self.event_labour);
+        self.transport_cpu_time = self.transport_cpu_time.max(self.event_cpu_time);
         self.answer(now, caller, message);
     }
 
@@ -709,7 +716,7 @@ impl Ports for CardPorts {
         queue_pair: QueuePairNumber,
         request: WorkRequest,
     ) -> Result<(), CompletionStatus> {
-        self.transport_labour = self.transport_labour.max(self.event_labour);
+        self.transport_cpu_time = self.transport_cpu_time.max(self.event_cpu_time);
         self.transport.post_send(now, queue_pair, request).map_err(|error| status_of(&error))
     }
 
@@ -737,7 +744,7 @@ impl Ports for CardPorts {
     }
 
     fn copy(&mut self, request: DmaRequest) {
-        self.dma.push(self.event_labour, request);
+        self.dma.push(self.event_cpu_time, request);
     }
 }
 

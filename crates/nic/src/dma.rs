@@ -46,7 +46,7 @@ pub enum DmaDirection {
 /// Copies that engines have requested and the world has not taken yet.
 #[derive(Debug)]
 pub(crate) struct DmaQueue {
-    /// The requests, each with the core time of the event that made it.
+    /// The requests, each with the CPU time of the event that made it.
     requests: VecDeque<(Duration, DmaRequest)>,
     /// Number of resets of each slot.
     resets: Vec<u32>,
@@ -57,10 +57,10 @@ impl DmaQueue {
         Self { requests: VecDeque::new(), resets: vec![0; slots] }
     }
 
-    /// Adds a request that was made in an event with this core time.
-    pub(crate) fn push(&mut self, labour: Duration, request: DmaRequest) {
+    /// Adds a request that was made in an event with this CPU time.
+    pub(crate) fn push(&mut self, cpu_time: Duration, request: DmaRequest) {
         let life = self.resets[usize::from(request.slot)];
-        self.requests.push_back((labour, DmaRequest { resets: life, ..request }));
+        self.requests.push_back((cpu_time, DmaRequest { resets: life, ..request }));
     }
 
     pub(crate) fn pop(&mut self) -> Option<(Duration, DmaRequest)> {

@@ -14,8 +14,8 @@ const OPEN_MAX: usize = 64;
 #[derive(Debug)]
 struct Open {
     to: SocketAddrV4,
-    /// Core time that delays its messages, the same for all of them.
-    labour: Duration,
+    /// CPU time that delays its messages, the same for all of them.
+    cpu_time: Duration,
     builder: Builder,
 }
 
@@ -52,17 +52,16 @@ impl Egress {
         self.push_after(Duration::ZERO, to, engine, kind, payload)
     }
 
-    /// Adds a message that is sent after an event's core time of `labour`. Returns `false` if it is too long
-    /// for a datagram.
+    /// Adds a message that is sent after an event's CPU time. Returns `false` if it is too long for a datagram.
     pub fn push_after(
         &mut self,
-        labour: Duration,
+        cpu_time: Duration,
         to: SocketAddrV4,
         engine: u8,
         kind: u8,
         payload: &[u8],
     ) -> bool {
-        if let Some(position) = self.open.iter().position(|open| open.to == to && open.labour == labour) {
+        if let Some(position) = self.open.iter().position(|open| open.to == to && open.cpu_time == cpu_time) {
             if self.aggregates && self.open[position].builder.try_push(engine, kind, payload) {
                 return true;
             }
@@ -77,22 +76,22 @@ impl Egress {
         if self.open.len() == OPEN_MAX {
             self.closed.extend(self.open.pop_front());
         }
-        self.open.push_back(Open { to, labour, builder });
+        self.open.push_back(Open { to, cpu_time, builder });
         true
     }
 
     /// Appends the next datagram to `out`, and returns its destination.
     pub fn poll(&mut self, out: &mut Vec<u8>) -> Option<SocketAddrV4> {
-        self.poll_with_labour(out).map(|(to, _)| to)
+        self.poll_with_cpu_time(out).map(|(to, _)| to)
     }
 
-    /// Appends the next datagram to `out`, and returns its destination and the core time that delays it.
-    pub fn poll_with_labour(&mut self, out: &mut Vec<u8>) -> Option<(SocketAddrV4, Duration)> {
-        let Open { to, labour, mut builder } = self.closed.pop_front().or_else(|| self.open.pop_front())?;
+    /// Appends the next datagram to `out`, and returns its destination and the CPU time that delays it.
+    pub fn poll_with_cpu_time(&mut self, out: &mut Vec<u8>) -> Option<(SocketAddrV4, Duration)> {
+        let Open { to, cpu_time, mut builder } = self.closed.pop_front().or_else(|| self.open.pop_front())?;
         out.extend_from_slice(builder.finish());
         builder.clear();
         self.spare.push(builder);
-        Some((to, labour))
+        Some((to, cpu_time))
     }
 }
 
@@ -138,9 +137,9 @@ mod tests {
             assert!(egress.push_after(Duration::from_us(us), to(1), 0, 0, payload));
         }
         let mut bytes = Vec::new();
-        let labours: Vec<_> =
-            std::iter::from_fn(|| egress.poll_with_labour(&mut bytes).map(|(_, labour)| labour)).collect();
-        assert_eq!(labours, [Duration::ZERO, Duration::from_us(3)]);
+        let times: Vec<_> =
+            std::iter::from_fn(|| egress.poll_with_cpu_time(&mut bytes).map(|(_, time)| time)).collect();
+        assert_eq!(times, [Duration::ZERO, Duration::from_us(3)]);
     }
 
     #[test]

@@ -43,7 +43,7 @@ use std::net::SocketAddrV4;
 use weft_service::psp;
 use weft_time::{Duration, Instant};
 use weft_verbs::{Completion, Modify, QueuePairNumber, ReceiveRequest, WorkRequest};
-use weft_waist::{Accesses, Configuration, EngineStatus};
+use weft_waist::{Accesses, Computation, Configuration, EngineStatus};
 
 /// A network card. See the crate's documentation for the contract.
 pub trait Nic {
@@ -73,9 +73,9 @@ pub trait Nic {
         None
     }
 
-    /// Core time of the event whose output was polled last. The world delivers that output later by this
-    /// time, when a core has done the work.
-    fn labour(&self) -> Duration {
+    /// CPU time of the event whose output was polled last, as the card's [`Meter`] says. The world delivers
+    /// that output later by this time, when a core has done the work.
+    fn cpu_time(&self) -> Duration {
         Duration::ZERO
     }
 
@@ -190,6 +190,13 @@ pub enum HostEvent {
     },
 }
 
+/// Says how long computations of engines take on a core of a reference host. A world with simulated time hands one to
+/// its cards ([`Card::set_meter`]); a card without a meter reports no CPU time.
+pub trait Meter: std::fmt::Debug + Send {
+    /// CPU time of the computations of one event.
+    fn cpu_time(&self, computations: &[Computation]) -> Duration;
+}
+
 /// Work of a NIC, which the simulator's cost profiles convert to time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
@@ -201,10 +208,8 @@ pub struct Work {
     pub messages: u32,
     /// Accesses of engines to card memory.
     pub memory: Accesses,
-    /// Additional cost of events, as the engines report it: core time on a reference host.
-    pub labour: Duration,
-    /// The largest such cost of one event.
-    pub labour_longest: Duration,
+    /// CPU time of the engines' computations, as the card's [`Meter`] says: on a reference host.
+    pub cpu_time: Duration,
     /// Accesses of engines to data that they keep in the host's memory.
     pub host_state: Accesses,
     /// Accesses of verbs to HBM. Only responses wait for them.

@@ -56,7 +56,7 @@ pub struct SoftNic<E> {
     counters: PortCounters,
     frames_received: u32,
     /// Core time of the event that caused the output that was polled last.
-    labour: Duration,
+    cpu_time: Duration,
 }
 
 impl<E: Engine> SoftNic<E> {
@@ -80,7 +80,7 @@ impl<E: Engine> SoftNic<E> {
             payload: Vec::new(),
             counters: PortCounters::default(),
             frames_received: 0,
-            labour: Duration::ZERO,
+            cpu_time: Duration::ZERO,
         }
     }
 
@@ -221,12 +221,12 @@ impl<E: Engine> Nic for SoftNic<E> {
         loop {
             if let Some(bytes) = self.ready.pop_front() {
                 out.extend_from_slice(&bytes);
-                self.labour = Duration::ZERO;
+                self.cpu_time = Duration::ZERO;
             } else {
                 let Some(packet) = self.poll_card(now) else { return false };
                 let Some(payload) = self.send(now, packet, out) else { continue };
                 self.payload = payload;
-                self.labour = self.card.labour();
+                self.cpu_time = self.card.cpu_time();
             }
             if self.psp.as_mut().is_none_or(|psp| psp.seal(out).is_ok()) {
                 self.counters.frames_sent += 1;
@@ -239,22 +239,22 @@ impl<E: Engine> Nic for SoftNic<E> {
 
     fn poll_host(&mut self) -> Option<HostEvent> {
         if let Some(frame) = self.to_host.pop_front() {
-            self.labour = Duration::ZERO;
+            self.cpu_time = Duration::ZERO;
             return Some(HostEvent::Frame(frame));
         }
         let event = self.card.poll_host()?;
-        self.labour = self.card.labour();
+        self.cpu_time = self.card.cpu_time();
         Some(event)
     }
 
     fn poll_dma(&mut self) -> Option<DmaRequest> {
         let request = self.card.poll_dma()?;
-        self.labour = self.card.labour();
+        self.cpu_time = self.card.cpu_time();
         Some(request)
     }
 
-    fn labour(&self) -> Duration {
-        self.labour
+    fn cpu_time(&self) -> Duration {
+        self.cpu_time
     }
 
     fn complete_dma(&mut self, now: Instant, request: &DmaRequest) {

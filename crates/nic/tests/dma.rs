@@ -1,9 +1,9 @@
 //! Engines that copy between their memory and the host's.
 
-use weft_nic::{Card, CardConfig, DmaDirection, HostCommand};
+use weft_nic::{Card, CardConfig, DmaDirection, HostCommand, Meter};
 use weft_time::{Duration, Instant};
 use weft_verbs::{CompletionStatus, Target};
-use weft_waist::{Capabilities, Engine, EngineStatus, Event, Io, Memory, NODES_MAX};
+use weft_waist::{Capabilities, Computation, Engine, EngineStatus, Event, Io, Memory, NODES_MAX};
 
 const NOW: Instant = Instant::ZERO;
 
@@ -25,7 +25,8 @@ impl Engine for Copier {
         match event {
             Event::Call { message, .. } => {
                 self.host = u64::from(message.payload[0]);
-                io.effects.labour(Duration::from_ns(u64::from(message.payload[0])));
+                io.effects.computed(Computation::Compare(self.host));
+                io.effects.computed(Computation::Procedure(1));
                 io.effects.host_read(READ, self.host, 16, 8);
             }
             Event::Done { tag, status } => {
@@ -117,12 +118,39 @@ fn an_engine_hears_nothing_of_what_it_asked_for_before_a_reset() {
     assert_eq!(card.engine(0).1.image(), [0; 24]);
 }
 
+/// A byte compared takes a nanosecond, any other computation a microsecond.
+#[derive(Debug)]
+struct SlowMeter;
+
+impl Meter for SlowMeter {
+    fn cpu_time(&self, computations: &[Computation]) -> Duration {
+        let time = |computation: &Computation| match computation {
+            Computation::Compare(bytes) => Duration::from_ns(*bytes),
+            _ => Duration::from_us(1),
+        };
+        computations.iter().map(time).fold(Duration::ZERO, |sum, time| sum + time)
+    }
+}
+
 #[test]
-fn labour_is_work() {
+fn computations_take_the_time_that_the_meter_says() {
     let mut card = card();
+    card.set_meter(Box::new(SlowMeter));
     call(&mut card, 4);
     call(&mut card, 9);
-    let work = card.take_work();
-    assert_eq!((work.labour, work.labour_longest), (Duration::from_ns(13), Duration::from_ns(9)));
-    assert_eq!(card.take_work().labour, Duration::ZERO);
+    let mut times = Vec::new();
+    while card.poll_dma().is_some() {
+        times.push(card.cpu_time());
+    }
+    assert_eq!(times, [Duration::from_ns(1_004), Duration::from_ns(1_009)]);
+    assert_eq!(card.take_work().cpu_time, Duration::from_ns(2_013));
+    assert_eq!(card.take_work().cpu_time, Duration::ZERO);
+}
+
+#[test]
+fn without_a_meter_computations_take_no_time() {
+    let mut card = card();
+    call(&mut card, 4);
+    assert!(card.poll_dma().is_some());
+    assert_eq!((card.cpu_time(), card.take_work().cpu_time), (Duration::ZERO, Duration::ZERO));
 }

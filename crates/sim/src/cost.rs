@@ -6,6 +6,7 @@
 //! [`cost_table_markdown`] prints all constants.
 
 mod host;
+mod procedures;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ pub use host::{
     HAMBAND_PROCESS, HOST_DATAGRAMS, HOST_PROCESS, HOST_PROCESSOR, HOST_TRANSACTION, HostCost, HostProcessor,
     TransactionCost, TwoCoreCost,
 };
+pub use procedures::procedure_time;
 pub use table::cost_table_markdown;
 
 use weft_time::Duration;
@@ -40,7 +42,7 @@ const XENIC_RIVALS: &str =
 const XENIC_CORES: &str = "Xenic section 3: the card has 24";
 const XENIC_SHARED: &str = "Xenic table 1: of one thread alone, each of 32 does 51 % of Coremark (14771 of 29193) and 78 % of hash_perf (84.0 of \
                             108.1 s); the mean. Table 3 agrees: FaSST has 95 % of what 32 threads do with 28 if it is 63 %";
-const XENIC_LABOUR: &str = "Xenic table 1: Coremark on all threads, host to NIC";
+const XENIC_COREMARK: &str = "Xenic table 1: Coremark on all threads, host to NIC";
 const XENIC_APPLICATION: &str =
     "Xenic sections 5.5, 5.6: 2 application threads for 12.0 M Smallbank transactions a second, half each";
 const XENIC_DMA: &str = "Xenic section 3.5";
@@ -114,7 +116,7 @@ pub enum Execution {
         /// Time to send a frame.
         frame_send: Figure,
         /// Time that a card's core needs for work that takes a core of the host 100.
-        labour_percent: Figure,
+        cpu_time_percent: Figure,
     },
     /// A card that does verbs only, without a processor. Its latencies are in `receive`, `transmit` and the bus.
     Verbs {
@@ -333,7 +335,7 @@ impl CostProfile {
             frame_receive: Figure::time("frame, receive", 89_136, XENIC_NIC),
             message: Figure::time("message", 44_568, XENIC_NIC),
             frame_send: Figure::time("frame, send", 89_136, XENIC_NIC),
-            labour_percent: Figure::count("labour, of a host core's 100", 326, XENIC_LABOUR),
+            cpu_time_percent: Figure::count("CPU time, of a host core's 100", 326, XENIC_COREMARK),
         },
         burst_frames: Figure::count("frames taken together", 64, XENIC_BURST),
         receive_buffer_bytes: RECEIVE_BUFFER,
@@ -370,7 +372,7 @@ impl CostProfile {
             frame_receive: Figure::time("frame, receive", 89_136, XENIC_NIC),
             message: Figure::time("message", 44_568, XENIC_NIC),
             frame_send: Figure::time("frame, send", 89_136, XENIC_NIC),
-            labour_percent: Figure::count("labour, of a host core's 100", 326, XENIC_LABOUR),
+            cpu_time_percent: Figure::count("CPU time, of a host core's 100", 326, XENIC_COREMARK),
         },
         ..Self::CORES
     };
@@ -387,7 +389,7 @@ impl CostProfile {
             frame_receive: Figure::time("frame, receive", 278_261, XENIC_HOST),
             message: Figure::time("message", 139_130, XENIC_HOST),
             frame_send: Figure::time("frame, send", 278_261, XENIC_HOST),
-            labour_percent: Figure::count("labour, of a host core's 100", 100, "it is one"),
+            cpu_time_percent: Figure::count("CPU time, of a host core's 100", 100, "it is one"),
         },
         burst_frames: Figure::count("frames taken together", 64, XENIC_BURST),
         receive_buffer_bytes: RECEIVE_BUFFER,
@@ -500,8 +502,8 @@ impl CostProfile {
             Execution::Pipeline { cycle, beat_bytes, message_cycles } => {
                 add("work", &[cycle, beat_bytes, message_cycles]);
             }
-            Execution::Cores { threads, frame_receive, message, frame_send, labour_percent } => {
-                add("work", &[threads, frame_receive, message, frame_send, labour_percent]);
+            Execution::Cores { threads, frame_receive, message, frame_send, cpu_time_percent } => {
+                add("work", &[threads, frame_receive, message, frame_send, cpu_time_percent]);
             }
             Execution::Verbs { operation, host_read, inline_bytes } => {
                 add("work", &[operation, host_read, inline_bytes]);

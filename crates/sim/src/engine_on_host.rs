@@ -5,7 +5,7 @@ mod process;
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use weft_nic::{EngineHost, HostEvent, Peering, messages};
+use weft_nic::{EngineHost, HostEvent, Meter, Peering, messages};
 use weft_time::{Duration, Instant};
 use weft_verbs::QueuePairNumber;
 use weft_waist::{Caller, Engine, Event, Message, NODES_MAX};
@@ -56,7 +56,7 @@ pub struct HostConfig {
 /// them.
 ///
 /// `A` is the application, in the same process: the program that would be the host of a Weft NIC. Its calls
-/// of the engine do not cross a bus; its other commands go to the card. Its own work ([`Host::take_labour`])
+/// of the engine do not cross a bus; its other commands go to the card. Its own work ([`Host::take_cpu_time`])
 /// keeps threads busy as well, and its commands follow after that work.
 #[derive(Debug)]
 pub struct EngineOnHost<E, A> {
@@ -103,6 +103,12 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
     /// Runs the process on two cores for different work, with these costs.
     pub fn with_two_cores(mut self, cost: &TwoCoreCost) -> Self {
         self.process.two_cores = Some(*cost);
+        self
+    }
+
+    /// Sets what says how long the engine's computations take.
+    pub fn with_meter(mut self, meter: Box<dyn Meter>) -> Self {
+        self.process.meter = Some(meter);
         self
     }
 
@@ -163,10 +169,10 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
 
     /// Processes the application's work and commands.
     fn take_commands(&mut self, commands: &mut Commands) {
-        let labour = self.application.take_labour().total;
-        if labour > Duration::ZERO {
+        let duration = self.application.take_cpu_time().total;
+        if duration > Duration::ZERO {
             let asked = std::iter::from_fn(|| self.application_commands.take()).collect();
-            self.process.wait(CALLS, Input::Labour { labour, commands: asked });
+            self.process.wait(CALLS, Input::OwnWork { duration, commands: asked });
         }
         while let Some(command) = self.application_commands.take() {
             self.take_command(command, commands);
@@ -277,8 +283,8 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
                     None => begun + verb,
                 }
             }
-            Input::Labour { labour, commands } => {
-                let ended = begun + labour;
+            Input::OwnWork { duration, commands } => {
+                let ended = begun + duration;
                 for command in commands {
                     self.process.put_out(ended, Output::Asked(command));
                 }

@@ -28,22 +28,22 @@ pub trait Host {
     /// Handles the deadline.
     fn wake(&mut self, now: Instant, commands: &mut Commands);
 
-    /// The program's own work since the last call of this function.
-    fn take_labour(&mut self) -> Labour {
-        Labour::default()
+    /// CPU time of the program's own work since the last call of this function.
+    fn take_cpu_time(&mut self) -> CpuTime {
+        CpuTime::default()
     }
 }
 
-/// Work of a program on its host's cores: core time on a reference host.
+/// CPU time of a program's work, on cores of a reference host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Labour {
-    /// Total work, as time of one core.
+pub struct CpuTime {
+    /// The total, as time of one core.
     pub total: Duration,
     /// The longest part that must be done sequentially. Threads may share the rest.
     pub longest: Duration,
 }
 
-impl Labour {
+impl CpuTime {
     /// Work that one thread must do.
     pub const fn of(duration: Duration) -> Self {
         Self { total: duration, longest: duration }

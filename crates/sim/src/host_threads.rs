@@ -8,7 +8,7 @@ use weft_time::{Duration, Instant};
 use crate::cost::HOST_PROCESSOR;
 use crate::host::{Command, Commands, Host};
 
-/// A program whose own work ([`Host::take_labour`]) takes time. The threads of [`HOST_PROCESSOR`] that it
+/// A program whose own work ([`Host::take_cpu_time`]) takes time. The threads of [`HOST_PROCESSOR`] that it
 /// runs on share the work evenly.
 ///
 /// An event for the program waits until the threads are free, and the program's commands are sent when the
@@ -81,9 +81,9 @@ impl<H: Host> HostThreads<H> {
         std::mem::swap(self.asked.host_memory(), commands.host_memory());
         let result = act(&mut self.program, &mut self.asked);
         std::mem::swap(self.asked.host_memory(), commands.host_memory());
-        let labour = self.program.take_labour();
-        let shared = labour.total * 100 / self.capacity_percent;
-        let done = now + shared.max(labour.longest);
+        let cpu_time = self.program.take_cpu_time();
+        let shared = cpu_time.total * 100 / self.capacity_percent;
+        let done = now + shared.max(cpu_time.longest);
         self.busy += shared;
         self.free_at = self.free_at.max(now) + shared;
         while let Some(command) = self.asked.take() {
@@ -148,7 +148,7 @@ mod tests {
     use weft_nic::HostCommand;
 
     use super::*;
-    use crate::host::Labour;
+    use crate::host::CpuTime;
 
     /// The token with which the program resets its engine.
     const RESET: u32 = 99;
@@ -158,7 +158,7 @@ mod tests {
     #[derive(Debug, Default)]
     struct Worker {
         began: Vec<Instant>,
-        labour: Labour,
+        cpu_time: CpuTime,
         alarm: Option<Instant>,
     }
 
@@ -167,7 +167,7 @@ mod tests {
             let HostEvent::Reply { token, kind, payload, .. } = event else { panic!("only replies come") };
             self.began.push(now);
             for _ in 0..payload[0] {
-                self.labour.add(ns(u64::from(kind)));
+                self.cpu_time.add(ns(u64::from(kind)));
             }
             commands.host_memory()[0] += 1;
             if token == RESET {
@@ -185,8 +185,8 @@ mod tests {
             self.alarm = None;
         }
 
-        fn take_labour(&mut self) -> Labour {
-            std::mem::take(&mut self.labour)
+        fn take_cpu_time(&mut self) -> CpuTime {
+            std::mem::take(&mut self.cpu_time)
         }
     }
 
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_without_labour_is_never_kept_waiting() {
+    fn a_program_without_own_work_is_never_kept_waiting() {
         let mut host = HostThreads::new(Worker { alarm: Some(at(70)), ..Worker::default() }, 1);
         let mut commands = Commands::default();
         commands.host_memory().push(0);

@@ -200,9 +200,9 @@ impl ProcessorModel {
 
     /// The time that a processor takes for an event's additional cost while it does other work as well. A core
     /// takes its own time for it. Other processors stall for it as for all work, which is charged elsewhere.
-    fn labour(&self, of_host: Duration) -> Duration {
+    fn cpu_time(&self, of_host: Duration) -> Duration {
         match self.execution {
-            Execution::Cores { labour_percent, .. } => of_host * labour_percent.value / 100,
+            Execution::Cores { cpu_time_percent, .. } => of_host * cpu_time_percent.value / 100,
             Execution::Pipeline { .. } | Execution::Verbs { .. } | Execution::Clocked { .. } => {
                 Duration::ZERO
             }
@@ -210,10 +210,10 @@ impl ProcessorModel {
     }
 
     /// When the outputs of an event with this additional cost are ready.
-    pub fn ready(&self, charge: &Charge, labour: Duration) -> Instant {
-        match self.labour(labour) {
+    pub fn ready(&self, charge: &Charge, cpu_time: Duration) -> Instant {
+        match self.cpu_time(cpu_time) {
             Duration::ZERO => charge.done,
-            labour => charge.done.max(charge.alone + labour),
+            cpu_time => charge.done.max(charge.alone + cpu_time),
         }
     }
 
@@ -237,7 +237,7 @@ impl ProcessorModel {
                 let cycles = beats.max(u64::from(work.messages) * message_cycles.value);
                 // A pipeline has no core for additional costs: it stalls as long as a core of the host would
                 // take.
-                let through = at + cycle.duration() * cycles + work.labour;
+                let through = at + cycle.duration() * cycles + work.cpu_time;
                 let accessed = self.memory.access(at, &work.memory, work.messages);
                 let stored = self.memory.access(at, &work.verbs, 1);
                 // Memory requests are queued for about one latency; then the pipeline stalls.
@@ -264,7 +264,7 @@ impl ProcessorModel {
                     + self.dma_submission * u64::from(batch.dma_vectors);
                 // A core waits for the memory that it reads.
                 let waiting = self.memory.cost.reads(&work.memory, 1);
-                let shared = (all + waiting + self.labour(work.labour)) / threads.value;
+                let shared = (all + waiting + self.cpu_time(work.cpu_time)) / threads.value;
                 let one = (one + waiting / u64::from(work.messages.max(1))).min(all + waiting);
                 let accessed = self.memory.access(at, &work.memory, work.messages);
                 let free = (at + shared).max(self.memory.free_at);
@@ -437,10 +437,9 @@ mod tests {
     }
 
     #[test]
-    fn cores_take_longer_for_labour_than_the_host() {
+    fn cores_take_longer_for_computations_than_the_host() {
         let mut batch = Batch::default();
-        batch.work.labour = Duration::from_ns(1_600);
-        batch.work.labour_longest = Duration::from_ns(1_600);
+        batch.work.cpu_time = Duration::from_ns(1_600);
         let (cores, host) = (CostProfile::CORES, CostProfile::HOST_CARD);
         // One thread does the additional work; the others are free for other work.
         for (profile, shared, ready) in [(cores, 326, 5_216), (host, 100, 1_600)] {
@@ -449,7 +448,7 @@ mod tests {
             let expected =
                 Charge { done: at(shared), alone: at(0), verbs_done: at(shared), free: at(shared) };
             assert_eq!(charge, expected);
-            assert_eq!(processor.ready(&charge, batch.work.labour), at(ready));
+            assert_eq!(processor.ready(&charge, batch.work.cpu_time), at(ready));
             // An additional cost that is shorter than the threads' time for the batch does not delay the
             // output.
             assert_eq!(processor.ready(&charge, Duration::from_ns(10)), at(shared));

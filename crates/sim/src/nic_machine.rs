@@ -68,7 +68,7 @@ pub struct Usage {
 /// Frames wait in a buffer until the NIC is free, and only then are passed to the NIC, so that its clock
 /// shows the time at which it handles them. Its outputs leave after the latency of their work. From a
 /// pipeline they leave in order. From cores, each output leaves when a core has finished it, including the
-/// event's additional cost ([`Nic::labour`]), and delays no other output. Only replies to one call, and
+/// event's additional cost ([`Nic::cpu_time`]), and delays no other output. Only replies to one call, and
 /// packets of one queue pair, stay in order. Frames that arrive when the buffer is full are dropped and
 /// counted.
 #[derive(Debug)]
@@ -281,18 +281,18 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
     /// Delays the outputs that were just polled until a core is done with them.
     fn wait_for_cores(&mut self, charge: &Charge) {
         let Outcome { mut frames, events: mut told, copies: mut asked } = std::mem::take(&mut self.outcome);
-        for (labour, frame) in frames.drain(..) {
-            let until = self.processor.ready(charge, labour);
+        for (cpu_time, frame) in frames.drain(..) {
+            let until = self.processor.ready(charge, cpu_time);
             let behind = self.held.last(order_of(&frame).as_ref(), |held| order_of(held));
             self.held.insert(behind.map_or(until, |behind| behind.max(until)), frame);
         }
-        for (labour, event) in told.drain(..) {
-            let until = self.processor.ready(charge, labour);
+        for (cpu_time, event) in told.drain(..) {
+            let until = self.processor.ready(charge, cpu_time);
             let behind = self.delayed_events.last(event_order(&event).as_ref(), event_order);
             self.delayed_events.insert(behind.map_or(until, |behind| behind.max(until)), event);
         }
-        for (labour, request) in asked.drain(..) {
-            self.delayed_copies.insert(self.processor.ready(charge, labour), request);
+        for (cpu_time, request) in asked.drain(..) {
+            self.delayed_copies.insert(self.processor.ready(charge, cpu_time), request);
         }
         self.outcome = Outcome { frames, events: told, copies: asked };
     }
@@ -331,16 +331,16 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
                 "an engine copies to or from host memory, which only cost profiles of SmartNIC cores simulate: \
                  choose `cores` or `cores-all`"
             );
-            self.outcome.copies.push((self.nic.labour(), request));
+            self.outcome.copies.push((self.nic.cpu_time(), request));
         }
         let asked = &mut self.outcome.copies;
         if asked.is_empty() {
             return 0;
         }
-        asked.sort_by_key(|(labour, request)| (*labour, request.direction as usize));
+        asked.sort_by_key(|(cpu_time, request)| (*cpu_time, request.direction as usize));
         let vector = self.vector(self.dma.as_ref().expect("the engines' profile lets them copy"));
-        let together = self.outcome.copies.chunk_by(|(labour, request), (other, next)| {
-            (labour, request.direction) == (other, next.direction)
+        let together = self.outcome.copies.chunk_by(|(cpu_time, request), (other, next)| {
+            (cpu_time, request.direction) == (other, next.direction)
         });
         together.map(|copies| copies.len().div_ceil(vector) as u32).sum()
     }
@@ -417,7 +417,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
             if self.processor.is_in_order() {
                 self.outbox.push_back((now, frame));
             } else {
-                self.outcome.frames.push((self.nic.labour(), frame));
+                self.outcome.frames.push((self.nic.cpu_time(), frame));
             }
         }
         while let Some(event) = self.nic.poll_host() {
@@ -425,7 +425,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
             if self.processor.is_in_order() {
                 told.push(event);
             } else {
-                self.outcome.events.push((self.nic.labour(), event));
+                self.outcome.events.push((self.nic.cpu_time(), event));
             }
         }
         batch.dma_vectors = self.take_dma();

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use weft_time::{Duration, Instant};
+use weft_time::Instant;
 use weft_verbs::{AccessFlags, QueuePairNumber, WorkRequest};
 
 use crate::{Caller, Message, NodeSet};
@@ -93,6 +93,17 @@ pub enum Effect {
     },
 }
 
+/// Something that an engine has computed in an event, beyond handling the event and accessing memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Computation {
+    /// One run of the user's procedure with this number.
+    Procedure(u16),
+    /// A record was applied to tables that the engine holds itself.
+    Apply,
+    /// This number of bytes was compared with others.
+    Compare(u64),
+}
+
 /// Bytes that a copy reads or writes atomically if they are aligned: a cache line of the host.
 pub const DMA_LINE: usize = 64;
 
@@ -102,7 +113,7 @@ pub const DMA_LINE: usize = 64;
 pub struct Effects {
     list: Vec<Effect>,
     bytes: Vec<u8>,
-    labour: Duration,
+    computations: Vec<Computation>,
 }
 
 impl Effects {
@@ -154,15 +165,15 @@ impl Effects {
         self.list.push(Effect::HostWrite { tag, memory, host, length });
     }
 
-    /// Adds to the event's cost, as core time on a reference host, beyond the general costs of handling an
-    /// event and accessing memory. The world converts it to the time that it takes where the engine runs.
-    pub fn labour(&mut self, labour: Duration) {
-        self.labour += labour;
+    /// Notes a computation. It is no effect: a world with simulated time converts it to the time that it takes where
+    /// the engine runs, and delays the effects of the event by it. Other worlds ignore it.
+    pub fn computed(&mut self, computation: Computation) {
+        self.computations.push(computation);
     }
 
-    /// The event's additional cost: core time on a reference host.
-    pub const fn total_labour(&self) -> Duration {
-        self.labour
+    /// The computations of the event.
+    pub fn computations(&self) -> &[Computation] {
+        &self.computations
     }
 
     /// The effects in the order in which they were emitted.
@@ -184,7 +195,7 @@ impl Effects {
     pub fn clear(&mut self) {
         self.list.clear();
         self.bytes.clear();
-        self.labour = Duration::ZERO;
+        self.computations.clear();
     }
 
     fn append(&mut self, parts: &[&[u8]]) -> Range<usize> {

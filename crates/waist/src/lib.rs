@@ -16,6 +16,8 @@
 //! - Card memory ([`Memory`]) is accessed during an event; the world charges the time by delaying the event's
 //!   effects. Operations that take long or may fail (verbs on a queue pair, copies of the host's memory
 //!   across a bus) are effects whose outcome comes back as [`Event::Done`].
+//! - What an engine computes beyond that, such as a procedure of the user's, it notes ([`Effects::computed`]). It does
+//!   not know how long that takes: a world with simulated time does.
 //! - An engine declares what it needs beyond the core of the interface ([`Engine::needs`]): verbs, the host's
 //!   memory.
 //! - An engine posts on, opens, closes and connects the queue pairs that it was given, and no others. Between
@@ -28,7 +30,7 @@ mod membership;
 mod memory;
 
 pub use capabilities::{Capabilities, Unmet};
-pub use effects::{DMA_LINE, Effect, Effects};
+pub use effects::{Computation, DMA_LINE, Effect, Effects};
 pub use membership::{Configuration, EngineState, EngineStatus, Epoch, NODES_MAX, NodeId, NodeSet, View};
 pub use memory::{Accesses, ENGINE_MEMORY, Memory, engine_address, engine_of};
 

@@ -1,12 +1,10 @@
 //! Delivery (clause 2.7): delivers the oldest order of one district.
 
-use weft_time::Duration;
 use weft_txn::{Accesses, Context, Mode, Procedure, Request, Step};
 
 use super::rows::{customer, order, order_line, pointer};
 use super::{DELIVERY, Keys, LINES_MAX, MISSING};
 use crate::input::{Reader, Writer};
-use crate::labour;
 
 /// Input of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,10 +94,6 @@ impl Procedure for Delivery {
 
     fn run(&self, context: &mut Context<'_>) -> Step {
         self.deliver(context).unwrap_or_else(Step::Abort)
-    }
-
-    fn labour(&self) -> Duration {
-        labour::DELIVERY
     }
 
     fn ship(&self) -> bool {

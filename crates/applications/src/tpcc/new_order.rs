@@ -1,12 +1,10 @@
 //! New-order (clause 2.4): places an order of five to fifteen lines.
 
-use weft_time::Duration;
 use weft_txn::{Accesses, Context, Key, Mode, Procedure, Request, Step, VALUE_MAX};
 
 use super::rows::{customer, district, item, new_order, order, order_line, pointer, stock, warehouse};
 use super::{Keys, LINES_MAX, MISSING, NEW_ORDER, UNUSED_ITEM};
 use crate::input::{Reader, Writer};
-use crate::labour;
 
 /// A line of an order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -174,9 +172,5 @@ impl Procedure for NewOrder {
 
     fn run(&self, context: &mut Context<'_>) -> Step {
         self.take(context).unwrap_or_else(Step::Abort)
-    }
-
-    fn labour(&self) -> Duration {
-        labour::NEW_ORDER
     }
 }

@@ -1,12 +1,10 @@
 //! Order-status (clause 2.6): reads the last order of a customer.
 
-use weft_time::Duration;
 use weft_txn::{Accesses, Context, Mode, Procedure, Request, Step};
 
 use super::rows::{customer, order, order_line, pointer};
 use super::{Customer, Keys, LINES_MAX, MISSING, ORDER_STATUS};
 use crate::input::{Reader, Writer};
-use crate::labour;
 
 /// Input of an order-status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,10 +98,6 @@ impl Procedure for OrderStatus {
 
     fn run(&self, context: &mut Context<'_>) -> Step {
         self.tell(context).unwrap_or_else(Step::Abort)
-    }
-
-    fn labour(&self) -> Duration {
-        labour::ORDER_STATUS
     }
 
     fn ship(&self) -> bool {

@@ -1,12 +1,10 @@
 //! Payment (clause 2.5): a customer, who may belong to another warehouse, pays at a district.
 
-use weft_time::Duration;
 use weft_txn::{Accesses, Context, Mode, Procedure, Request, Step};
 
 use super::rows::{customer, district, history, warehouse};
 use super::{Customer, Keys, MISSING, PAYMENT};
 use crate::input::{Reader, Writer};
-use crate::labour;
 
 /// Bytes that a payment of a customer with bad credit puts in front of C_DATA (2.5.2.2). The specification uses 34
 /// digits.
@@ -134,9 +132,5 @@ impl Procedure for Payment {
 
     fn run(&self, context: &mut Context<'_>) -> Step {
         self.pay(context).unwrap_or_else(Step::Abort)
-    }
-
-    fn labour(&self) -> Duration {
-        labour::PAYMENT
     }
 }

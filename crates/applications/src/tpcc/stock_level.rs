@@ -1,13 +1,11 @@
 //! Stock-level (clause 2.8), divided into pieces: counts the items of a district's last twenty orders whose
 //! stock is low.
 
-use weft_time::Duration;
 use weft_txn::{Accesses, Context, Mode, Procedure, Request, Step};
 
 use super::rows::{district, order, order_line, stock};
 use super::{Keys, LINES_MAX, LOW_STOCK, MISSING, NEXT_ORDER, RECENT_ITEMS};
 use crate::input::{Reader, Writer};
-use crate::labour;
 
 /// Number of orders whose items are counted.
 pub(super) const RECENT: u32 = 20;
@@ -57,10 +55,6 @@ impl Procedure for NextOrder {
         let next = district::NEXT_ORDER.get(row) as u32;
         context.answer(&next.to_le_bytes());
         Step::Commit
-    }
-
-    fn labour(&self) -> Duration {
-        labour::NEXT_ORDER
     }
 
     fn ship(&self) -> bool {
@@ -114,10 +108,6 @@ impl Procedure for RecentItems {
         self.collect(context).unwrap_or_else(Step::Abort)
     }
 
-    fn labour(&self) -> Duration {
-        labour::RECENT_ITEMS
-    }
-
     fn ship(&self) -> bool {
         false
     }
@@ -140,10 +130,6 @@ impl Procedure for LowStock {
         }
         context.answer(&low.to_le_bytes());
         Step::Commit
-    }
-
-    fn labour(&self) -> Duration {
-        labour::LOW_STOCK
     }
 
     fn ship(&self) -> bool {

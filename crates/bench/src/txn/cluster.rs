@@ -3,8 +3,8 @@
 use weft_harness::{DATAGRAM_BYTES, address, hardware, peers};
 use weft_nic::{CardConfig, NoEngine, Peering, RdmaDriver, SoftNic, SoftNicConfig};
 use weft_sim::{
-    CostProfile, EngineOnHost, FaultPlan, HOST_DATAGRAMS, HostConfig, HostThreads, Machine, MachineId,
-    NetworkProfile, NicMachine, NoCrashes, PlanError, SwitchConfig, Usage, World,
+    CostProfile, EngineOnHost, FaultPlan, HOST_DATAGRAMS, HostConfig, HostMeter, HostThreads, Machine,
+    MachineId, NetworkProfile, NicMachine, NoCrashes, PlanError, SwitchConfig, Usage, World,
 };
 use weft_time::{Duration, Instant};
 use weft_txn::Wiring;
@@ -50,6 +50,8 @@ pub(super) struct Server {
     pub(super) host: NodeHost,
     /// Memory of the host, if the engine is on the card.
     pub(super) host_memory: Vec<u8>,
+    /// CPU time of the engine's computations.
+    pub(super) meter: HostMeter,
 }
 
 /// A server with its engine on the card or on the host.
@@ -282,7 +284,7 @@ impl Machinery {
     }
 
     fn node(&self, node: usize, server: Server) -> Node {
-        let Server { engine, mut memory, mut host, host_memory } = server;
+        let Server { engine, mut memory, mut host, host_memory, meter } = server;
         let card = CardConfig {
             peers: peers(self.nodes),
             datagram_bytes: DATAGRAM_BYTES,
@@ -296,6 +298,7 @@ impl Machinery {
                 let mut nic = SoftNic::new(config, vec![(engine, memory)]);
                 *nic.card_mut().region_memory().bytes_mut(Target::Host) = host_memory;
                 nic.card_mut().set_aggregation(self.aggregates);
+                nic.card_mut().set_meter(Box::new(meter));
                 others.for_each(|other| nic.add_neighbour(address(other), hardware(other)));
                 let host = HostThreads::new(host, self.threads);
                 let mut machine = NicMachine::new(nic, host, &self.profile);
@@ -319,7 +322,7 @@ impl Machinery {
                     Vec::new()
                 };
                 let process = EngineOnHost::new(engine, host, config).with_threads(self.threads);
-                let mut process = process.with_cost(&HOST_DATAGRAMS);
+                let mut process = process.with_cost(&HOST_DATAGRAMS).with_meter(Box::new(meter));
                 for other in others {
                     nic.add_neighbour(address(other), hardware(other));
                     process.add_neighbour(address(other), hardware(other));

@@ -4,8 +4,8 @@ use std::collections::{HashMap, VecDeque};
 
 use weft_applications::{Call, Client};
 use weft_nic::{HostCommand, HostEvent};
-use weft_sim::{Commands, HOST_PROCESS, HOST_TRANSACTION, Host, Labour};
-use weft_time::Instant;
+use weft_sim::{Commands, CpuTime, HOST_PROCESS, HOST_TRANSACTION, Host, HostMeter};
+use weft_time::{Duration, Instant};
 use weft_txn::Outcome;
 use weft_txn::host::{Finished, Half, HostWork};
 use weft_txn::host_port::HostKind;
@@ -54,7 +54,10 @@ pub(super) struct NodeHost {
     is_full: bool,
     /// Whether the program's CPU time is charged. If not, the engine does the work.
     applies: bool,
-    labour: Labour,
+    meter: HostMeter,
+    /// Work of the half that was charged last.
+    work: HostWork,
+    cpu_time: CpuTime,
 }
 
 impl NodeHost {
@@ -64,6 +67,7 @@ impl NodeHost {
         nodes: usize,
         half: Half,
         clients: impl Iterator<Item = Box<dyn Client>>,
+        meter: HostMeter,
         applies: bool,
         books: Shared,
     ) -> Self {
@@ -94,7 +98,9 @@ impl NodeHost {
             is_configured: false,
             is_full: false,
             applies,
-            labour: Labour::default(),
+            meter,
+            work: HostWork::default(),
+            cpu_time: CpuTime::default(),
         }
     }
 
@@ -195,14 +201,15 @@ impl NodeHost {
             commands.submit(HostCommand::Call { engine: SLOT, token, kind, payload: &message.payload });
             self.half.give_back(message);
         }
-        charge(&mut self.labour, &self.half.take_work(), self.applies);
+        self.half.take_work(&mut self.work);
+        charge(&mut self.cpu_time, &self.work, &self.meter, self.applies);
     }
 }
 
 /// Adds the work of the host half to the charged CPU time of its program. Each transaction, object and run of
 /// a procedure is a separate work item, which any thread may do. `applies` says whether the program begins
 /// and ends transactions and applies the log.
-pub(super) fn charge(labour: &mut Labour, work: &HostWork, applies: bool) {
+pub(super) fn charge(cpu_time: &mut CpuTime, work: &HostWork, meter: &HostMeter, applies: bool) {
     if applies {
         for (pieces, figure) in [
             (work.started, &HOST_TRANSACTION.start),
@@ -210,11 +217,14 @@ pub(super) fn charge(labour: &mut Labour, work: &HostWork, applies: bool) {
             (work.writes_applied + work.objects_copied, &HOST_TRANSACTION.apply),
             (work.objects_read, &HOST_PROCESS.memory_read),
         ] {
-            labour.add_pieces(pieces, figure.duration());
+            cpu_time.add_pieces(pieces, figure.duration());
         }
     }
-    if work.runs > 0 {
-        labour.add_pieces(work.runs, work.labour / work.runs);
+    let runs: u64 = work.runs.iter().sum();
+    if runs > 0 {
+        let times = work.runs.iter().zip(meter.procedures()).map(|(&runs, &time)| time * runs);
+        let total = times.fold(Duration::ZERO, |sum, time| sum + time);
+        cpu_time.add_pieces(runs, total / runs);
     }
 }
 
@@ -268,7 +278,7 @@ impl Host for NodeHost {
         self.settle(now, commands);
     }
 
-    fn take_labour(&mut self) -> Labour {
-        std::mem::take(&mut self.labour)
+    fn take_cpu_time(&mut self) -> CpuTime {
+        std::mem::take(&mut self.cpu_time)
     }
 }

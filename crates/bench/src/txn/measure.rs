@@ -12,7 +12,7 @@ use weft_harness::activity::Activity;
 use weft_harness::faults_of;
 use weft_results::NodeState;
 use weft_results::histogram::Summary;
-use weft_sim::{CostProfile, Execution, FaultPlan, HOST_TRANSACTION, NetworkProfile, PlanError};
+use weft_sim::{CostProfile, Execution, FaultPlan, HostMeter, NetworkProfile, PlanError};
 use weft_time::{Duration, Instant};
 use weft_txn::host::{Half, HalfParameters, HalfTables, Local};
 use weft_txn::{Parameters, Placement, Transactions, Variant};
@@ -264,8 +264,6 @@ impl TxnBench {
             System::DrtmHNoCache => Variant::DRTMH_NO_CACHE,
             System::DrtmR => Variant::DRTMR,
         };
-        parameters.apply = HOST_TRANSACTION.apply.duration();
-        parameters.compare = HOST_TRANSACTION.compare.duration();
         parameters
     }
 
@@ -273,6 +271,7 @@ impl TxnBench {
         let workload = self.workload.make(self.nodes);
         let books = RunRecord::new(workload.kinds().len(), workload.audit(), self.checks);
         let books = Rc::new(RefCell::new(books));
+        let meter = HostMeter::new(workload.procedures().names());
         let lanes = *self.outstanding.last().expect("there is a load");
         let (parameters, procedures) = (self.parameters(), workload.procedures());
         let contents = Contents::count(&*workload, self.nodes, self.replication);
@@ -322,8 +321,9 @@ impl TxnBench {
             memory.take_accesses();
             let clients = (0..lanes).map(|lane| workload.client(node, lane as u32, self.seed));
             let applies = self.system == System::Weft;
-            let host = NodeHost::new(node, self.nodes, half, clients, applies, Rc::clone(&books));
-            Server { engine, memory, host, host_memory }
+            let host =
+                NodeHost::new(node, self.nodes, half, clients, meter.clone(), applies, Rc::clone(&books));
+            Server { engine, memory, host, host_memory, meter: meter.clone() }
         };
         let mut servers: Vec<Server> = (0..self.nodes).map(server).collect();
         if matches!(self.system, System::DrtmH | System::DrtmR) {

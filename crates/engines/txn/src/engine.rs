@@ -14,11 +14,11 @@ mod withdrawal;
 use std::collections::VecDeque;
 use std::mem::take;
 
-use weft_time::{Duration, Instant};
+use weft_time::Instant;
 use weft_verbs::CompletionStatus;
 use weft_waist::{
-    Caller, Capabilities, Configuration, Effects, Engine, EngineState, EngineStatus, Event, Io, Memory,
-    Message, NodeId, NodeSet, View,
+    Caller, Capabilities, Computation, Configuration, Effects, Engine, EngineState, EngineStatus, Event, Io,
+    Memory, Message, NodeId, NodeSet, View,
 };
 
 use crate::counters::Counters;
@@ -434,8 +434,7 @@ impl Transactions {
             return;
         }
         if self.shards.are_in_engine() {
-            let labour = self.apply_near(io.memory);
-            io.effects.labour(labour);
+            self.apply_near(io);
             self.after_release(io);
         } else if self.told == self.log.applied() {
             self.told = decided;
@@ -443,8 +442,8 @@ impl Transactions {
         }
     }
 
-    fn apply_near(&mut self, memory: &mut Memory) -> Duration {
-        let (apply, mut labour) = (self.parameters.apply, Duration::ZERO);
+    fn apply_near(&mut self, io: &mut Io<'_>) {
+        let (memory, effects) = (&mut *io.memory, &mut *io.effects);
         let decided = self.log.decided();
         let (mut bytes, mut is_astray) = (take(&mut self.scratch), false);
         let (base, capacity, shards) = (self.log.near(0), self.parameters.log_bytes as u64, &mut self.shards);
@@ -456,7 +455,7 @@ impl Transactions {
                 );
                 let record = crate::log::parse(&bytes).expect("written by this engine");
                 for write in record.writes.iter().flat_map(|writes| writes.iter()) {
-                    labour += apply;
+                    effects.computed(Computation::Apply);
                     is_astray |= shards.apply_write(memory, &write).is_err();
                 }
             }
@@ -465,7 +464,6 @@ impl Transactions {
         if is_astray {
             self.stop_on_mismatch();
         }
-        labour
     }
 
     /// Stops the node, because a decided record does not fit the tables. Either the record holds a difference

@@ -15,7 +15,7 @@ use crate::key::Key;
 use crate::log;
 use crate::message::{Content, Cursor, Malformed, Mismatch, Page, Put, Status, Want, Write};
 use crate::procedure::{Execution, Fault};
-use crate::procedure::{Outcome, Procedures, Request, Step, VALUE_MAX};
+use crate::procedure::{Outcome, ProcedureId, Procedures, Request, Step, VALUE_MAX};
 use crate::room::Room;
 use crate::store::{Change, Full, Layout, Precision, Report, Shape, Table};
 use crate::transaction::TransactionId;
@@ -100,15 +100,15 @@ pub struct Finished {
     pub attempts: u32,
 }
 
-/// Work of the host half since the last report. The world charges time for it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Work of the host half since the last report. A world with simulated time converts it to time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostWork {
     /// Attempts passed to the card.
     pub started: u64,
     /// Outcomes received from the card.
     pub ended: u64,
-    /// Runs of procedures.
-    pub runs: u64,
+    /// Runs of each procedure, by its number; those that have not run may be missing at the end.
+    pub runs: Vec<u64>,
     /// Objects of the table that were read by procedures which the host executes alone.
     pub objects_read: u64,
     /// Records of the log applied.
@@ -117,8 +117,23 @@ pub struct HostWork {
     pub writes_applied: u64,
     /// Objects read from the table for joining nodes, or applied to it while this node joined.
     pub objects_copied: u64,
-    /// Time that the procedures took, on a reference core.
-    pub labour: Duration,
+}
+
+impl HostWork {
+    /// Sets all counts to zero, and keeps the buffer.
+    fn clear(&mut self) {
+        let mut runs = std::mem::take(&mut self.runs);
+        runs.clear();
+        *self = Self { runs, ..Self::default() };
+    }
+
+    fn count_run(&mut self, procedure: ProcedureId) {
+        let number = usize::from(procedure.0);
+        if self.runs.len() <= number {
+            self.runs.resize(number + 1, 0);
+        }
+        self.runs[number] += 1;
+    }
 }
 
 /// A message to the card: `HostCommand::Call`.
@@ -296,8 +311,7 @@ impl Half {
     fn run(&mut self, token: u32, id: TransactionId) {
         let called = self.called[token as usize].as_mut().expect("the caller has looked");
         let procedure = self.procedures.get(called.request.procedure).expect("the card has looked");
-        self.work.runs += 1;
-        self.work.labour += procedure.labour();
+        self.work.count_run(called.request.procedure);
         let execution = &mut called.execution;
         let before = execution.accesses().len();
         let mut payload = self.spare.pop().unwrap_or_default();
@@ -543,9 +557,10 @@ impl Half {
         self.finished.pop_front()
     }
 
-    /// Work since the last call of this function.
-    pub fn take_work(&mut self) -> HostWork {
-        std::mem::take(&mut self.work)
+    /// Replaces `work` with the work since the last call of this function.
+    pub fn take_work(&mut self, work: &mut HostWork) {
+        work.clear();
+        std::mem::swap(&mut self.work, work);
     }
 }
 

@@ -161,10 +161,6 @@ pub struct Parameters {
     pub tick: Duration,
     /// Enabled optimizations.
     pub variant: Variant,
-    /// Time for which the engine, on a reference core, applies a write to tables that it holds itself.
-    pub apply: Duration,
-    /// Time for which a reference core compares 1,024 bytes of a value with its former version.
-    pub compare: Duration,
     /// Whether reads and writes are recorded, for a checker: [`crate::Transactions::take_records`].
     pub record: bool,
     /// The planted bug that is switched on.
@@ -186,8 +182,6 @@ impl Parameters {
             repeat: Duration::from_us(100),
             tick: Duration::from_us(25),
             variant: Variant::XENIC,
-            apply: Duration::ZERO,
-            compare: Duration::ZERO,
             record: false,
             #[cfg(feature = "planted-bugs")]
             bug: None,

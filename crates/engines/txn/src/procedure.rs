@@ -4,8 +4,6 @@ mod execution;
 
 use std::sync::Arc;
 
-use weft_time::Duration;
-
 use crate::key::Key;
 
 pub use execution::{Execution, Fault, Written};
@@ -114,11 +112,6 @@ pub trait Procedure: Send + Sync {
     /// Runs the procedure over the keys that were fetched so far. After [`Step::More`] it runs again from its
     /// beginning, with the keys that it has added. The writes and the answer of the earlier run are dropped.
     fn run(&self, context: &mut Context<'_>) -> Step;
-
-    /// Time of one run on a reference host core.
-    fn labour(&self) -> Duration {
-        Duration::ZERO
-    }
 
     /// Whether requests name all keys, so that the procedure may run at another node's card (Xenic 4.2.3: a
     /// single round). If it adds keys there nevertheless, the attempt restarts at its coordinator.

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::procedures::PROCEDURES;
 use super::{
     CostProfile, Execution, HAMBAND_PROCESS, HOST_DATAGRAMS, HOST_PROCESS, HOST_PROCESSOR, HOST_TRANSACTION,
 };
@@ -46,7 +47,8 @@ pub fn cost_table_markdown() -> String {
     let datagrams = HOST_DATAGRAMS.figures().map(|figure| ("host process, datagrams", figure));
     let datagrams = datagrams.into_iter().filter(|(_, figure)| !HOST_PROCESS.figures().contains(figure));
     let processor = HOST_PROCESSOR.figures().map(|figure| ("host processor", figure));
-    let rest = transactions.into_iter().chain(datagrams).chain(processor);
+    let procedures = PROCEDURES.map(|(_, figure)| ("host, transactions", figure));
+    let rest = transactions.into_iter().chain(procedures).chain(datagrams).chain(processor);
     for (profile, figure) in process.into_iter().chain(two_cores).chain(rest) {
         let (name, amount, source) = (figure.name, figure.amount(), figure.source);
         let _ = writeln!(table, "| {profile} | work | {name} | {amount} | {source} |");

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use weft_nic::{DmaRequest, Egress, HostEvent, Peering, Ports, Sender};
+use weft_nic::{DmaRequest, Egress, HostEvent, Meter, Peering, Ports, Sender};
 use weft_time::{Duration, Instant};
 use weft_verbs::{AccessFlags, Completion, CompletionStatus, Modify, QueuePairNumber, WorkRequest};
 use weft_waist::{Accesses, Caller, Capabilities, Configuration, Effect, Effects, Event, Memory, Message};
@@ -62,8 +62,8 @@ pub(super) enum Input {
         status: CompletionStatus,
     },
     /// The application's own work. Its commands follow after the work.
-    Labour {
-        labour: Duration,
+    OwnWork {
+        duration: Duration,
         commands: Vec<Command>,
     },
 }
@@ -92,6 +92,8 @@ pub(super) struct Process {
     pub(super) lanes: [CoreQueue; 2],
     pub(super) cost: HostCost,
     pub(super) two_cores: Option<TwoCoreCost>,
+    /// CPU time of the engine's computations; `None`: none.
+    pub(super) meter: Option<Box<dyn Meter>>,
     /// Writes of verbs that no core has seen yet: their number, and when the latest becomes visible to a
     /// core.
     pub(super) unseen: (u32, Instant),
@@ -123,6 +125,7 @@ impl Process {
             lanes: Default::default(),
             cost: HOST_PROCESS,
             two_cores: None,
+            meter: None,
             unseen: (0, Instant::ZERO),
             outputs: VecDeque::new(),
             ready: Instant::ZERO,
@@ -239,7 +242,9 @@ impl Ports for Process {
 
     fn begin(&mut self, event: &Event<'_>, effects: &Effects) {
         let Accesses { reads, repeated, .. } = self.memory.take_accesses();
-        self.ready += effects.total_labour();
+        if let Some(meter) = &self.meter {
+            self.ready += meter.cpu_time(effects.computations());
+        }
         match self.two_cores {
             None => {
                 self.ready += self.cost.memory_read.duration() * u64::from(reads)

@@ -27,8 +27,8 @@ struct EchoNic {
     copies: Vec<DmaRequest>,
     copied: Vec<(Instant, u64)>,
     /// Additional cost of each output of a frame whose byte 16 requests it, in microseconds.
-    labours: VecDeque<Duration>,
-    labour: Duration,
+    cpu_times: VecDeque<Duration>,
+    cpu_time: Duration,
 }
 
 impl Nic for EchoNic {
@@ -37,10 +37,9 @@ impl Nic for EchoNic {
         self.work.frames_received += 1;
         self.work.messages += 1;
         self.work.memory.reads += self.memory_reads + u32::from(frame[15]);
-        let labour = Duration::from_us(frame[16].into());
-        self.work.labour += labour;
-        self.work.labour_longest = self.work.labour_longest.max(labour);
-        self.labours.push_back(labour);
+        let cpu_time = Duration::from_us(frame[16].into());
+        self.work.cpu_time += cpu_time;
+        self.cpu_times.push_back(cpu_time);
         if frame[14] == TO_HOST {
             self.events.push_back(HostEvent::Frame(frame.to_vec()));
         } else {
@@ -71,22 +70,22 @@ impl Nic for EchoNic {
         let Some(answer) = self.answers.pop_front() else { return false };
         frame.extend_from_slice(&answer);
         self.work.frames_sent += 1;
-        self.labour = self.labours.pop_front().unwrap_or_default();
+        self.cpu_time = self.cpu_times.pop_front().unwrap_or_default();
         true
     }
 
     fn poll_host(&mut self) -> Option<HostEvent> {
         let event = self.events.pop_front()?;
-        self.labour = self.labours.pop_front().unwrap_or_default();
+        self.cpu_time = self.cpu_times.pop_front().unwrap_or_default();
         Some(event)
     }
 
-    fn labour(&self) -> Duration {
-        self.labour
+    fn cpu_time(&self) -> Duration {
+        self.cpu_time
     }
 
     fn poll_dma(&mut self) -> Option<DmaRequest> {
-        self.labour = self.labours.front().copied().unwrap_or_default();
+        self.cpu_time = self.cpu_times.front().copied().unwrap_or_default();
         if self.alarm.is_some() { None } else { self.copies.pop() }
     }
 
@@ -300,11 +299,11 @@ fn a_core_that_waits_for_its_copies_does_nothing_else() {
 }
 
 #[test]
-fn what_is_ready_does_not_wait_for_the_labour_of_others() {
+fn what_is_ready_does_not_wait_for_the_cpu_time_of_others() {
     let mut machine = NicMachine::new(EchoNic::default(), Caller::default(), &CostProfile::CORES);
-    for (number, labour) in [(1, 3), (2, 0), (3, 1)] {
+    for (number, cpu_time) in [(1, 3), (2, 0), (3, 1)] {
         let mut request = frame(0, 1);
-        (request[16], request[17]) = (labour, number);
+        (request[16], request[17]) = (cpu_time, number);
         machine.receive(Instant::ZERO, &request);
     }
     let (mut sent, mut buffer) = (Vec::new(), Vec::new());
@@ -357,11 +356,11 @@ fn what_cores_are_through_with_passes_what_they_have_begun_before() {
 
 /// If two replies to a call were reordered, the host would take the older one for the newer.
 #[test]
-fn answers_to_a_call_stay_in_order_whatever_labour_they_wait_for() {
+fn answers_to_a_call_stay_in_order_whatever_cpu_time_they_wait_for() {
     let mut nic = EchoNic::default();
-    for (token, kind, labour) in [(7, 1, 3), (7, 2, 0), (8, 1, 0)] {
+    for (token, kind, cpu_time) in [(7, 1, 3), (7, 2, 0), (8, 1, 0)] {
         nic.events.push_back(HostEvent::Reply { engine: 0, token, kind, payload: Vec::new() });
-        nic.labours.push_back(Duration::from_us(labour));
+        nic.cpu_times.push_back(Duration::from_us(cpu_time));
     }
     nic.alarm = Some(Instant::ZERO);
     let mut machine = NicMachine::new(nic, Caller::default(), &CostProfile::CORES);

@@ -13,8 +13,8 @@ use weft_harness::{
 use weft_nic::{CardConfig, SoftNic, SoftNicConfig};
 use weft_node::{Node as Host, TransactionHalf};
 use weft_sim::{
-    CostProfile, Director, FaultPlan, HostThreads, Machine, MachineId, Machines, NicMachine, PlanError,
-    PortConfig, Stream, SwitchConfig,
+    CostProfile, Director, FaultPlan, HostMeter, HostThreads, Machine, MachineId, Machines, NicMachine,
+    PlanError, PortConfig, Stream, SwitchConfig,
 };
 use weft_time::{Duration, Instant};
 use weft_txn::host::{Half, HalfParameters, HalfTables, Local};
@@ -401,6 +401,7 @@ impl NodeBuilder {
             half.room().into_iter().for_each(|room| engine.learn_room(room));
             half
         });
+        let meter = HostMeter::new(workload.procedures().names());
         let incarnation = incarnation(life);
         let seed = parameters.seed ^ u64::from(life) << 32;
         // After each restart the node has new clients.
@@ -411,6 +412,7 @@ impl NodeBuilder {
             lanes.map(|lane| workload.client(node, lane, seed)),
             (parameters.pause, Stream::new(seed, "pauses", node as u64)),
             clock(parameters.seed, node, DRIFT_PPM),
+            meter.clone(),
             (Rc::clone(&self.books), Rc::clone(&self.watch)),
         );
         let agent = AgentParameters { idle_interval: IDLE_INTERVAL, ..AgentParameters::default() };
@@ -425,6 +427,7 @@ impl NodeBuilder {
         let here = ClusterHost::node(node);
         let config = SoftNicConfig { hardware: here.hardware(), address: here.address(), card };
         let mut nic = SoftNic::new(config, vec![(engine, memory)]);
+        nic.card_mut().set_meter(Box::new(meter));
         *nic.card_mut().region_memory().bytes_mut(Target::Host) = host_memory;
         for other in (0..parameters.nodes).filter(|other| *other != node).map(ClusterHost::node) {
             nic.add_neighbour(other.address(), other.hardware());

@@ -8,9 +8,9 @@ use weft_cluster::Incarnation;
 use weft_harness::SimulatedHalf;
 use weft_nic::HostCommand;
 use weft_node::{CardPort, HostHalf, HostIo, TransactionHalf};
-use weft_sim::{Labour, LocalClock, Stream};
+use weft_sim::{CpuTime, HostMeter, LocalClock, Stream};
 use weft_time::{Duration, Instant};
-use weft_txn::host::{Finished, Half};
+use weft_txn::host::{Finished, Half, HostWork};
 use weft_txn::host_port::{HostKind, HostMessage};
 use weft_txn::{Outcome, TransactionId};
 use weft_waist::{Configuration, EngineState, EngineStatus, NodeId};
@@ -67,7 +67,10 @@ pub(super) struct ClientHalf {
     clock: LocalClock,
     books: Shared,
     watch: SharedTrigger,
-    labour: Labour,
+    meter: HostMeter,
+    /// Work of the half that was charged last.
+    work: HostWork,
+    cpu_time: CpuTime,
 }
 
 impl ClientHalf {
@@ -77,6 +80,7 @@ impl ClientHalf {
         clients: impl Iterator<Item = Box<dyn Client>>,
         (pause, random): (Duration, Stream),
         clock: LocalClock,
+        meter: HostMeter,
         (books, watch): (Shared, SharedTrigger),
     ) -> Self {
         let lane =
@@ -96,7 +100,9 @@ impl ClientHalf {
             clock,
             books,
             watch,
-            labour: Labour::default(),
+            meter,
+            work: HostWork::default(),
+            cpu_time: CpuTime::default(),
         }
     }
 
@@ -191,7 +197,8 @@ impl HostHalf for ClientHalf {
         while let Some(finished) = self.transactions.poll_finished() {
             self.finish(now, &finished);
         }
-        charge(&mut self.labour, &self.transactions.half_mut().take_work(), true);
+        self.transactions.half_mut().take_work(&mut self.work);
+        charge(&mut self.cpu_time, &self.work, &self.meter, true);
     }
 
     /// Restarts the host together with its engine, with empty memory.
@@ -213,7 +220,7 @@ impl HostHalf for ClientHalf {
 }
 
 impl SimulatedHalf for ClientHalf {
-    fn take_labour(&mut self) -> Labour {
-        std::mem::take(&mut self.labour)
+    fn take_cpu_time(&mut self) -> CpuTime {
+        std::mem::take(&mut self.cpu_time)
     }
 }

@@ -3,8 +3,7 @@
 
 use std::mem::take;
 
-use weft_time::Duration;
-use weft_waist::{Io, NodeId, NodeSet};
+use weft_waist::{Computation, Io, NodeId, NodeSet};
 
 use crate::engine::Transactions;
 use crate::host_port;
@@ -237,7 +236,7 @@ impl Transactions {
             Replacement { put, read }
         });
         let shorter = write::log_differences(&mut out, place, shards, needs, replacements);
-        io.effects.labour(Duration::from_ps(self.parameters.compare.as_ps() * compared / 1_024));
+        io.effects.computed(Computation::Compare(compared));
         self.counters.differences += u64::from(shorter);
         let told = if shorter { holders } else { NodeSet::EMPTY };
         self.post(io.effects, told, Kind::Log, out);

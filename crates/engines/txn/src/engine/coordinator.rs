@@ -8,7 +8,7 @@
 
 use std::mem::take;
 
-use weft_waist::{Caller, Io, NodeId, NodeSet};
+use weft_waist::{Caller, Computation, Io, NodeId, NodeSet};
 
 use crate::engine::Transactions;
 use crate::engine::one_sided::ReadPurpose;
@@ -403,7 +403,7 @@ impl Transactions {
         if !procedure.ship() || !self.parameters.variant.ship_to_card {
             return self.run_at_host(id, io);
         }
-        io.effects.labour(procedure.labour());
+        io.effects.computed(Computation::Procedure(attempt.procedure.0));
         self.counters.runs += 1;
         let step = attempt.execution.run(procedure);
         self.after_run(id, step, io);

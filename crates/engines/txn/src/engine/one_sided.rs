@@ -16,9 +16,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::mem::take;
 
-use weft_time::Duration;
 use weft_verbs::{CompletionStatus, LocalBuffer, Operation, RemoteAddress, WorkRequest};
-use weft_waist::{Effects, Io, Memory};
+use weft_waist::{Computation, Effects, Io, Memory};
 
 use crate::engine::{TAG_VERB, Transactions};
 use crate::key::{Key, Version};
@@ -454,7 +453,6 @@ impl Transactions {
     /// A coordinator reports how much of its ring at this node is decided. This node applies that much.
     pub(crate) fn apply_ring(&mut self, from: usize, decided: u64, io: &mut Io<'_>) {
         let mut bytes = take(&mut self.scratch);
-        let mut labour = Duration::ZERO;
         while self.one_sided.applied[from] < decided {
             let offset = (self.one_sided.applied[from] % RING_BYTES as u64) as usize;
             let ring = self.one_sided.theirs + from * RING_BYTES;
@@ -472,11 +470,10 @@ impl Transactions {
             for put in record.writes.iter().flat_map(|writes| writes.iter()).filter_map(|write| write.whole())
             {
                 self.shards.apply(io.memory, &put);
-                labour += self.parameters.apply;
+                io.effects.computed(Computation::Apply);
             }
             self.one_sided.applied[from] += length as u64;
         }
         self.scratch = bytes;
-        io.effects.labour(labour);
     }
 }

@@ -4,7 +4,7 @@
 
 use std::mem::take;
 
-use weft_waist::{Io, NodeId};
+use weft_waist::{Computation, Io, NodeId};
 
 use crate::engine::Transactions;
 use crate::engine::commit::written_shards;
@@ -108,8 +108,8 @@ impl Transactions {
             let value = sought.value.clone().map(|range| &operation.values[range]);
             execution.fetch(usize::from(sought.index), sought.version, sought.new, value);
         }
+        io.effects.computed(Computation::Procedure(procedure.0));
         let procedure = self.procedures.get(procedure).expect("looked up when it came");
-        io.effects.labour(procedure.labour());
         self.counters.runs += 1;
         let (status, reason) = match execution.run(procedure) {
             Ok(Step::Commit) => match self.misfit(&execution) {

@@ -66,8 +66,7 @@ impl Over<'_> {
         execution.begin(&called.request.input, called.request.accesses.as_slice()).ok()?;
         loop {
             self.fetch(execution, work)?;
-            work.runs += 1;
-            work.labour += procedure.labour();
+            work.count_run(called.request.procedure);
             match execution.run(procedure) {
                 Ok(Step::More) => {}
                 Ok(step) => {

@@ -10,7 +10,7 @@ use weft_harness::SimulatedHalf;
 use weft_node::{HostHalf, HostIo, WiredHalf};
 use weft_rdt::Object;
 use weft_rdt::replica::message::Ask;
-use weft_sim::Labour;
+use weft_sim::CpuTime;
 use weft_smr::log::{self, Answer, Append, SESSION_WINDOW, Status};
 use weft_time::{Duration, Instant};
 
@@ -58,7 +58,7 @@ pub(super) struct OrderedHalf {
     outstanding: usize,
     /// CPU time of an operation in the application.
     cost: Duration,
-    labour: Labour,
+    cpu_time: CpuTime,
     due: bool,
     measures: bool,
     wake_at: Option<Instant>,
@@ -83,7 +83,7 @@ impl OrderedHalf {
             clients: clients.into_iter().map(client).collect(),
             outstanding,
             cost,
-            labour: Labour::default(),
+            cpu_time: CpuTime::default(),
             due: false,
             measures: false,
             wake_at: Some(Instant::ZERO),
@@ -159,8 +159,8 @@ impl OrderedHalf {
         let append = Append::parse(append).expect("an engine says well-formed things");
         let operation = decode(append.content);
         let outcome = perform(&mut self.object, &operation);
-        self.labour.add(self.cost);
-        let done = now + self.labour.total;
+        self.cpu_time.add(self.cost);
+        let done = now + self.cpu_time.total;
         let client = append.origin as usize;
         self.books.borrow_mut().told(self.node, index, client, append.sequence, operation, outcome);
         let Some(of) = self.clients.get_mut(client) else { return };
@@ -265,7 +265,7 @@ impl HostHalf for OrderedHalf {
 }
 
 impl SimulatedHalf for OrderedHalf {
-    fn take_labour(&mut self) -> Labour {
-        std::mem::take(&mut self.labour)
+    fn take_cpu_time(&mut self) -> CpuTime {
+        std::mem::take(&mut self.cpu_time)
     }
 }

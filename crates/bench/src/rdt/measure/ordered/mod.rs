@@ -55,7 +55,7 @@ impl Cluster {
         log.pulse.period = HEARTBEAT;
         // An application on the card has no costs besides its calls of the engine; an application on the host
         // uses a core.
-        let (profile, labour) = match bench.system {
+        let (profile, cpu_time) = match bench.system {
             System::Waverunner => (bench.card.behind_bus(), HAMBAND_PROCESS.call.duration()),
             _ => (bench.card.profile(), Duration::ZERO),
         };
@@ -66,7 +66,7 @@ impl Cluster {
             let (nic, wired) = card_with_log(&log, node, Memory::on_chip_except(bytes, bytes..bytes));
             let clients = if node == LEADER { bench.nodes } else { 0 };
             let clients = (0..clients).map(|client| workload.client(client, &subject)).collect();
-            let half = OrderedHalf::new(node, wired, books.clone(), clients, bench.outstanding, labour);
+            let half = OrderedHalf::new(node, wired, books.clone(), clients, bench.outstanding, cpu_time);
             let views = Views::Fixed(first_view(bench.nodes));
             let host = NodeHost::new(node_id(node), incarnation(0), views, [half], Planted::default());
             world.add_machine(port, NicMachine::new(nic, HostThreads::new(host, 1), profile));
