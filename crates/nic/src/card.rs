@@ -467,10 +467,10 @@ impl<E: Engine> Card<E> {
         let begins = opcode.starts_message();
         match (target, opcode.is_response()) {
             (Target::Hbm, true) => {
-                self.ports.work.verbs.reads += u32::from(begins);
+                self.ports.work.verbs.reads += u64::from(begins);
                 self.ports.work.verbs.bytes += bytes as u64;
             }
-            (Target::Host, true) => self.ports.work.host_memory.responses += u32::from(begins),
+            (Target::Host, true) => self.ports.work.host_memory.responses += u64::from(begins),
             (Target::Host, false) if begins => {
                 let largest = &mut self.ports.work.host_memory.request_bytes;
                 *largest = (*largest).max(bytes as u32);

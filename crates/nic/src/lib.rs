@@ -197,15 +197,16 @@ pub trait Meter: std::fmt::Debug + Send {
     fn cpu_time(&self, computations: &[Computation]) -> Duration;
 }
 
-/// Work of a NIC, which the simulator's cost profiles convert to time.
+/// Work of a NIC, which the simulator's cost profiles convert to time. Other worlds never take it, so it grows as long
+/// as the NIC runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Frames decoded.
-    pub frames_received: u32,
+    pub frames_received: u64,
     /// Frames encoded.
-    pub frames_sent: u32,
+    pub frames_sent: u64,
     /// Engine messages handled.
-    pub messages: u32,
+    pub messages: u64,
     /// Accesses of engines to card memory.
     pub memory: Accesses,
     /// CPU time of the engines' computations, as the card's [`Meter`] says: on a reference host.
@@ -217,14 +218,14 @@ pub struct Work {
     /// Bytes that verbs have read from the host's memory.
     pub host_memory: HostReads,
     /// Number of writes by verbs to the host's memory.
-    pub host_writes: u32,
+    pub host_writes: u64,
 }
 
 /// Reads of the host's memory by verbs, for frames that were encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostReads {
     /// Number of READ responses that were started.
-    pub responses: u32,
+    pub responses: u64,
     /// The most bytes in the first packet of a request. A card may have got these bytes along with the
     /// request.
     pub request_bytes: u32,

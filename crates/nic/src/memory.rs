@@ -44,7 +44,7 @@ pub(crate) struct CardMemory {
     /// Writes of verbs to HBM since they were last taken.
     pub(crate) written: Accesses,
     /// Number of writes by verbs to the host's memory since they were last taken.
-    pub(crate) host_writes: u32,
+    pub(crate) host_writes: u64,
 }
 
 impl CardMemory {
@@ -108,7 +108,7 @@ impl RegionMemory for CardMemory {
                 Ok(())
             }
         };
-        self.host_writes += u32::from(target == Target::Host);
+        self.host_writes += u64::from(target == Target::Host);
         if leaves_chip {
             self.written.writes += 1;
             self.written.bytes += bytes.len() as u64;

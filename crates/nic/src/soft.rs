@@ -54,7 +54,7 @@ pub struct SoftNic<E> {
     to_host: VecDeque<Vec<u8>>,
     payload: Vec<u8>,
     counters: PortCounters,
-    frames_received: u32,
+    frames_received: u64,
     /// Core time of the event that caused the output that was polled last.
     cpu_time: Duration,
 }

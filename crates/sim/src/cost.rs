@@ -162,8 +162,8 @@ pub struct MemoryCost {
 impl MemoryCost {
     /// Time of the sequential reads of `messages` messages. The messages share the reads evenly, and the
     /// reads of different messages overlap.
-    pub(crate) fn reads(&self, accesses: &Accesses, messages: u32) -> Duration {
-        let each = |reads: u32| u64::from(reads.div_ceil(messages.max(1)));
+    pub(crate) fn reads(&self, accesses: &Accesses, messages: u64) -> Duration {
+        let each = |reads: u64| reads.div_ceil(messages.max(1));
         let repeated = self.repeated.unwrap_or(self.read);
         self.read.duration() * each(accesses.reads) + repeated.duration() * each(accesses.repeated)
     }

@@ -72,7 +72,7 @@ pub struct Commands {
     pub(crate) host_memory: Vec<u8>,
     /// Number of writes by verbs to the host's memory since the program last asked, and when the latest
     /// reached the card.
-    pub(crate) host_writes: (u32, Instant),
+    pub(crate) host_writes: (u64, Instant),
 }
 
 /// A [`HostCommand`] that owns its bytes.
@@ -120,7 +120,7 @@ impl Commands {
     }
 
     /// Number of writes by verbs to the host's memory since the last call, and when the latest reached the card.
-    pub fn take_host_writes(&mut self) -> (u32, Instant) {
+    pub fn take_host_writes(&mut self) -> (u64, Instant) {
         std::mem::take(&mut self.host_writes)
     }
 

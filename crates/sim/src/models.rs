@@ -21,7 +21,7 @@ impl MemoryModel {
 
     /// Charges the accesses of `messages` messages that start at `at`. Returns when the last access is
     /// complete.
-    pub fn access(&mut self, at: Instant, accesses: &weft_waist::Accesses, messages: u32) -> Instant {
+    pub fn access(&mut self, at: Instant, accesses: &weft_waist::Accesses, messages: u64) -> Instant {
         if *accesses == weft_waist::Accesses::default() {
             return at;
         }
@@ -234,7 +234,7 @@ impl ProcessorModel {
         match self.execution {
             Execution::Pipeline { cycle, beat_bytes, message_cycles } => {
                 let beats = batch.bytes_received.max(batch.bytes_sent).div_ceil(beat_bytes.value);
-                let cycles = beats.max(u64::from(work.messages) * message_cycles.value);
+                let cycles = beats.max(work.messages * message_cycles.value);
                 // A pipeline has no core for additional costs: it stalls as long as a core of the host would
                 // take.
                 let through = at + cycle.duration() * cycles + work.cpu_time;
@@ -258,14 +258,14 @@ impl ProcessorModel {
                     + if batch.dma_vectors > 0 { self.dma_submission } else { Duration::ZERO };
                 // Packets from and to the host cost as much as frames (Xenic section 4.3.2).
                 let (from_host, to_host) = batch.host_packets;
-                let all = frame_receive.duration() * u64::from(work.frames_received + from_host)
-                    + message.duration() * u64::from(work.messages)
-                    + frame_send.duration() * u64::from(work.frames_sent + to_host)
+                let all = frame_receive.duration() * (work.frames_received + u64::from(from_host))
+                    + message.duration() * work.messages
+                    + frame_send.duration() * (work.frames_sent + u64::from(to_host))
                     + self.dma_submission * u64::from(batch.dma_vectors);
                 // A core waits for the memory that it reads.
                 let waiting = self.memory.cost.reads(&work.memory, 1);
                 let shared = (all + waiting + self.cpu_time(work.cpu_time)) / threads.value;
-                let one = (one + waiting / u64::from(work.messages.max(1))).min(all + waiting);
+                let one = (one + waiting / work.messages.max(1)).min(all + waiting);
                 let accessed = self.memory.access(at, &work.memory, work.messages);
                 let free = (at + shared).max(self.memory.free_at);
                 // The threads share a batch evenly, but no operation is faster than on one thread. The
@@ -274,7 +274,7 @@ impl ProcessorModel {
                 Charge { done, alone: at + one, verbs_done: done, free }
             }
             Execution::Verbs { operation, host_read, inline_bytes } => {
-                let operations = operation.duration() * u64::from(work.frames_sent);
+                let operations = operation.duration() * work.frames_sent;
                 let fetched = u64::from(work.host_memory.request_bytes).max(batch.bytes_fetched);
                 let reads = work.host_memory.responses > 0 || fetched > inline_bytes.value;
                 let read = if reads { host_read.duration() } else { Duration::ZERO };

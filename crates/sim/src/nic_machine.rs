@@ -442,7 +442,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         self.free_at = charge.free;
         self.usage.busy += self.free_at - now;
         self.usage.host_packets += u64::from(batch.host_packets.0 + batch.host_packets.1);
-        self.usage.messages += u64::from(batch.work.messages);
+        self.usage.messages += batch.work.messages;
         self.nic_deadline = self.nic.next_deadline();
         if charge.verbs_done > charge.done {
             self.hold(sent_before, charge.verbs_done);

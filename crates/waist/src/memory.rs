@@ -43,16 +43,17 @@ pub struct Memory {
     host: Accesses,
 }
 
-/// Number and size of accesses to memory.
+/// Number and size of accesses to memory. Worlds without simulated time never take them, so they grow as long as a node
+/// runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accesses {
     /// Read bursts.
-    pub reads: u32,
+    pub reads: u64,
     /// Read bursts of data that was read just before. They are counted only here, since a cache would have
     /// the data.
-    pub repeated: u32,
+    pub repeated: u64,
     /// Write bursts.
-    pub writes: u32,
+    pub writes: u64,
     /// Total bytes of all bursts.
     pub bytes: u64,
 }
@@ -89,7 +90,7 @@ impl Memory {
         part.is_none_or(|part| address < part.end && part.start < address.saturating_add(length))
     }
 
-    fn count(&mut self, address: usize, length: usize, reads: u32, writes: u32) {
+    fn count(&mut self, address: usize, length: usize, reads: u64, writes: u64) {
         if self.is_off_chip(address, length) {
             self.accesses.reads += reads;
             self.accesses.writes += writes;
@@ -117,12 +118,12 @@ impl Memory {
 
     /// Counts read bursts of a data structure that the engine keeps elsewhere, but that a card would keep in
     /// this memory.
-    pub const fn touch(&mut self, reads: u32) {
+    pub const fn touch(&mut self, reads: u64) {
         self.accesses.reads += reads;
     }
 
     /// As [`Memory::touch`], for data that the engine has read just before.
-    pub const fn touch_again(&mut self, reads: u32) {
+    pub const fn touch_again(&mut self, reads: u64) {
         self.accesses.repeated += reads;
     }
 
@@ -181,6 +182,19 @@ mod tests {
         let mut memory = Memory::new(64);
         memory.read(0, 4);
         assert_eq!(memory.take_accesses(), Accesses { reads: 1, bytes: 4, ..Accesses::default() });
+    }
+
+    #[test]
+    fn what_nobody_takes_may_grow_for_years() {
+        let mut memory = Memory::new(64);
+        memory.touch(u64::from(u32::MAX));
+        memory.touch_again(u64::from(u32::MAX));
+        for _ in 0..2 {
+            memory.read(0, 1);
+            memory.touch_again(1);
+        }
+        let accesses = memory.take_accesses();
+        assert_eq!((accesses.reads, accesses.repeated), (0x1_0000_0001, 0x1_0000_0001));
     }
 
     #[test]

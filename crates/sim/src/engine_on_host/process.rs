@@ -96,7 +96,7 @@ pub(super) struct Process {
     pub(super) meter: Option<Box<dyn Meter>>,
     /// Writes of verbs that no core has seen yet: their number, and when the latest becomes visible to a
     /// core.
-    pub(super) unseen: (u32, Instant),
+    pub(super) unseen: (u64, Instant),
     /// Outputs of handled events, each with its time, in the order of time.
     pub(super) outputs: VecDeque<(Instant, Output)>,
     /// When the thread is done with the event's effects so far.
@@ -247,16 +247,16 @@ impl Ports for Process {
         }
         match self.two_cores {
             None => {
-                self.ready += self.cost.memory_read.duration() * u64::from(reads)
-                    + self.cost.repeated_read.duration() * u64::from(repeated);
+                self.ready +=
+                    self.cost.memory_read.duration() * reads + self.cost.repeated_read.duration() * repeated;
             }
             Some(cost) => {
-                self.ready += cost.cache_read.duration() * u64::from(repeated);
+                self.ready += cost.cache_read.duration() * repeated;
                 if reads > 0 {
                     let (written, seen_at) = std::mem::take(&mut self.unseen);
                     let missed = reads.min(written);
-                    self.ready += self.cost.memory_read.duration() * u64::from(missed)
-                        + cost.cache_read.duration() * u64::from(reads - missed);
+                    self.ready += self.cost.memory_read.duration() * missed
+                        + cost.cache_read.duration() * (reads - missed);
                     // The data that was read becomes visible to a core only later, so no output is sent
                     // before. The core itself is not delayed.
                     self.unseen_for = seen_at.saturating_since(self.ready);

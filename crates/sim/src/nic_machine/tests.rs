@@ -21,7 +21,7 @@ struct EchoNic {
     events: VecDeque<HostEvent>,
     received: Vec<Instant>,
     work: Work,
-    memory_reads: u32,
+    memory_reads: u64,
     alarm: Option<Instant>,
     /// Copies to request when the timer fires, and when they were completed.
     copies: Vec<DmaRequest>,
@@ -36,7 +36,7 @@ impl Nic for EchoNic {
         self.received.push(now);
         self.work.frames_received += 1;
         self.work.messages += 1;
-        self.work.memory.reads += self.memory_reads + u32::from(frame[15]);
+        self.work.memory.reads += self.memory_reads + u64::from(frame[15]);
         let cpu_time = Duration::from_us(frame[16].into());
         self.work.cpu_time += cpu_time;
         self.cpu_times.push_back(cpu_time);

@@ -43,19 +43,19 @@ impl Placement {
         }
     }
 
-    fn elements(&self, of: &[Vec<usize>], index: usize, arguments: &Arguments) -> u32 {
+    fn elements(&self, of: &[Vec<usize>], index: usize, arguments: &Arguments) -> u64 {
         let named = of.get(index).map_or(&[][..], Vec::as_slice);
-        named.iter().filter(|&&parameter| arguments[parameter] >= self.from).count() as u32
+        named.iter().filter(|&&parameter| arguments[parameter] >= self.from).count() as u64
     }
 
-    fn read(&mut self, elements: u32) {
+    fn read(&mut self, elements: u64) {
         self.accesses.reads += elements;
-        self.accesses.bytes += u64::from(elements) * LINE_BYTES;
+        self.accesses.bytes += elements * LINE_BYTES;
     }
 
-    fn write(&mut self, elements: u32) {
+    fn write(&mut self, elements: u64) {
         self.accesses.writes += elements;
-        self.accesses.bytes += u64::from(elements) * LINE_BYTES;
+        self.accesses.bytes += elements * LINE_BYTES;
     }
 
     /// Counts the reads of a query.
