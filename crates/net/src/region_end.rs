@@ -264,13 +264,18 @@ fn inside(memory: &RemoteMemory, offset: u64, length: u64) -> Result<u64, Region
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU8, Ordering};
+
     use super::*;
 
     const BYTES: u64 = 10_000;
 
     fn ends() -> [RegionEnd; 2] {
+        // Tests run side by side.
+        static FIRST: AtomicU8 = AtomicU8::new(11);
+        let first = FIRST.fetch_add(2, Ordering::Relaxed);
         let [high, low] = (std::process::id() as u16).to_be_bytes();
-        let mut ends = [11, 12].map(|last| {
+        let mut ends = [first, first + 1].map(|last| {
             let address = Ipv4Addr::new(127, high, low, last);
             RegionEnd::open(address, RegionMemoryKind::Own(BYTES), IdlePolicy::SLEEP).unwrap()
         });
