@@ -82,7 +82,7 @@ fn the_gateware_carries_every_operation() {
             let bench = RdmaBench {
                 nic: NicModel::Rtl,
                 queue_pairs: 3,
-                amount: Amount::Messages(100),
+                amount: Amount::Messages(40),
                 faults,
                 ..small(operation)
             };

@@ -68,7 +68,7 @@ fn more_clients_do_more_until_something_is_busy() {
 #[test]
 fn each_part_that_is_left_out_costs_something() {
     let smallbank = TxnBench {
-        transactions: 12_000,
+        transactions: 5_000,
         outstanding: vec![1, 256],
         ..bench(WorkloadName::Smallbank, 20_000)
     };
@@ -98,7 +98,7 @@ fn new_orders_gain_by_differences_and_by_the_order_of_own_keys() {
     let of = |without: &[Without]| {
         let new_order = bench(WorkloadName::TpccNewOrder, 8);
         let without = without.to_vec();
-        measured(&TxnBench { transactions: 1_200, outstanding: vec![4], without, ..new_order })
+        measured(&TxnBench { transactions: 500, outstanding: vec![4], without, ..new_order })
             .points
             .remove(0)
     };
