@@ -67,11 +67,8 @@ fn more_clients_do_more_until_something_is_busy() {
 
 #[test]
 fn each_part_that_is_left_out_costs_something() {
-    let smallbank = TxnBench {
-        transactions: 5_000,
-        outstanding: vec![1, 256],
-        ..bench(WorkloadName::Smallbank, 20_000)
-    };
+    let smallbank =
+        TxnBench { transactions: 5_000, outstanding: vec![1, 256], ..bench(WorkloadName::Smallbank, 20_000) };
     let of = |without: &[Without]| {
         let less = measured(&TxnBench { without: without.to_vec(), ..smallbank.clone() });
         (less.median_latency_low_load_ns, less.peak_throughput_per_server)
@@ -98,9 +95,7 @@ fn new_orders_gain_by_differences_and_by_the_order_of_own_keys() {
     let of = |without: &[Without]| {
         let new_order = bench(WorkloadName::TpccNewOrder, 8);
         let without = without.to_vec();
-        measured(&TxnBench { transactions: 500, outstanding: vec![4], without, ..new_order })
-            .points
-            .remove(0)
+        measured(&TxnBench { transactions: 500, outstanding: vec![4], without, ..new_order }).points.remove(0)
     };
     let (all, whole, unordered) = (of(&[]), of(&[Without::LogDifferences]), of(&[Without::OwnKeysOrder]));
     assert!(3.0 * all.dma_bytes_per_transaction < 2.0 * whole.dma_bytes_per_transaction, "{all:?} {whole:?}");
