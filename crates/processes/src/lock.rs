@@ -78,7 +78,7 @@ pub fn measure(
     let called = Called { engines, description: EngineDescription::Lock, kinds: &KINDS };
     let call = |client: &Client, number, calls: &mut Calls<'_>| {
         let locks = client.lock().expect("the cluster is described with locks");
-        let load = LockCaller::new(workload, number, false);
+        let load = LockCaller::new(workload, number);
         let mut caller = Caller::new(locks, load, Random::new(callers.seed, number), calls.started);
         while calls.go_on() {
             caller.cycle(|kind, begun, result| calls.end(kind, begun, result.is_ok()));

@@ -2,17 +2,15 @@
 //! it.
 
 use weft_check::locks::Hold;
-use weft_harness::{Caller, Ended, READ, Turn};
+use weft_harness::{Caller, Ended, Turn};
 use weft_lock::{Client, Name, Outcome, Task};
 use weft_time::Instant;
 
-use super::{ACQUIRE, KINDS, QUERY, RELEASE, RENEW, Workload};
+use super::{ACQUIRE, KINDS, RELEASE, RENEW, Workload};
 
 /// The load of one client.
 pub struct LockCaller {
     workload: Workload,
-    /// Whether the client makes queries, too: the reads of its load.
-    queries: bool,
     /// The owner of the current acquisition, unique in the run.
     owner: u64,
     /// Begin of the first call of unknown outcome since which this owner may have the lock without knowing it.
@@ -34,10 +32,9 @@ fn ns(at: Instant) -> u64 {
 
 impl LockCaller {
     /// The load of the client of this number, which is unique in the run.
-    pub fn new(workload: Workload, number: u32, queries: bool) -> Self {
+    pub fn new(workload: Workload, number: u32) -> Self {
         Self {
             workload,
-            queries,
             owner: u64::from(number + 1) << 32,
             unknown_since: None,
             first_lock: 0,
@@ -53,6 +50,16 @@ impl LockCaller {
     #[must_use]
     pub fn with_locks_from(self, first_lock: u64) -> Self {
         Self { first_lock, ..self }
+    }
+
+    /// Name of the client's current lock.
+    pub(crate) fn name(&self) -> Name {
+        Name::new(&self.lock.to_be_bytes()).expect("eight bytes")
+    }
+
+    /// Token of the lock that the client holds.
+    pub(crate) fn token(&self) -> Option<u64> {
+        self.held.map(|(token, _)| token)
     }
 
     /// Times in which the client believed that it held locks.
@@ -74,9 +81,6 @@ impl Caller for LockCaller {
     const KINDS: &'static [&'static str] = &KINDS;
 
     fn choose(&mut self, turn: &mut Turn<'_>) -> Option<usize> {
-        if self.queries && turn.update_or_read()? == READ {
-            return Some(QUERY);
-        }
         let Workload { locks, renewals, releases_early, .. } = self.workload;
         let (renews, lock) = (turn.random.below(4) > 0, turn.random.below(locks.max(1)));
         let renews = renews || !releases_early;
@@ -99,9 +103,8 @@ impl Caller for LockCaller {
 
     fn begin(&mut self, now: Instant, kind: usize) -> Task {
         (self.kind, self.begun) = (kind, now);
-        let name = Name::new(&self.lock.to_be_bytes()).expect("eight bytes");
+        let name = self.name();
         match (kind, self.held) {
-            (QUERY, _) => Task::Query { name },
             (RENEW, Some((token, _))) => Task::Renew { name, token },
             (RELEASE, Some((token, _))) => {
                 self.end_hold(ns(now));
@@ -112,11 +115,6 @@ impl Caller for LockCaller {
     }
 
     fn end(&mut self, now: Instant, outcome: Outcome) -> Ended {
-        let is_answered = matches!(outcome, Outcome::Granted { .. } | Outcome::Free);
-        if self.kind == QUERY {
-            let is_held = matches!(outcome, Outcome::Held { .. });
-            return if is_answered || is_held { Ended::Done } else { Ended::Failed };
-        }
         let asked = self.unknown_since.take().unwrap_or(self.begun);
         if outcome == Outcome::Unknown {
             self.unknown_since = Some(asked);
@@ -143,7 +141,8 @@ impl Caller for LockCaller {
             Outcome::BadRequest => panic!("the calls of this client are in range"),
             Outcome::Free | Outcome::Held { .. } | Outcome::Lost | Outcome::Full | Outcome::Unknown => {}
         }
-        if is_answered { Ended::Done } else { Ended::Failed }
+        let is_done = matches!(outcome, Outcome::Granted { .. } | Outcome::Free);
+        if is_done { Ended::Done } else { Ended::Failed }
     }
 }
 
@@ -168,7 +167,7 @@ mod tests {
         let ttl = Duration::from_secs(60);
         let granted = Outcome::Granted { token: 5, ttl, until: Instant::ZERO + ttl };
         let workload = Workload { ttl, renewals: 0, ..Workload::ONE };
-        let mut caller = LockCaller::new(workload, 0, false);
+        let mut caller = LockCaller::new(workload, 0);
         call(&mut caller, 10, Outcome::Unknown);
         call(&mut caller, 20, granted);
         call(&mut caller, 30, Outcome::Unknown);

@@ -11,11 +11,10 @@ use weft_results::{Check, Checked, WorkloadDescription};
 use weft_time::Duration;
 
 /// The kinds of calls that are measured.
-pub const KINDS: [&str; 4] = ["acquire", "renew", "release", "query"];
+pub const KINDS: [&str; 3] = ["acquire", "renew", "release"];
 const ACQUIRE: usize = 0;
 const RENEW: usize = 1;
 const RELEASE: usize = 2;
-const QUERY: usize = 3;
 
 /// Workload of the clients.
 #[derive(Clone, Copy, Debug)]

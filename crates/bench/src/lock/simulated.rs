@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use weft_check::locks::Hold;
-use weft_harness::{ClosedLoops, ClusterOf, Contest, MakeEngines, Pace, Subject};
+use weft_harness::{Caller, ClosedLoops, ClusterOf, Contest, MakeEngines, Pace, Subject};
 use weft_lock::{Client, LockCalls};
 use weft_node::EngineChoice;
 use weft_results::MeasuredRun;
@@ -73,7 +73,7 @@ impl Subject for Locks {
         calm_from: Instant,
         counts: &mut BTreeMap<&'static str, u64>,
     ) -> Vec<String> {
-        let holds = holds(cluster);
+        let holds = holds(cluster, |caller| caller);
         *counts.entry("holds").or_default() += holds.len() as u64;
         for name in ["expired", "takeovers"] {
             *counts.entry(name).or_default() += cluster.counters()[name];
@@ -103,15 +103,18 @@ fn clients(
             give_up: Duration::from_ms(20),
             ..ClientParameters::new(u64::from(number + 1) << 32, nodes)
         };
-        (Client::with_calls(parameters, calls), LockCaller::new(workload, number, false))
+        (Client::with_calls(parameters, calls), LockCaller::new(workload, number))
     };
     // With these pauses, some holders call again only after their lock has expired.
     let pace = Pace { longest: Some(workload.pause), after_failure: Duration::ZERO };
     ClosedLoops::new((0..workload.clients).map(client), 100, pace, Random::new(seed, machine))
 }
 
-/// The holds of all clients, on the world's clock.
-pub(crate) fn holds(cluster: &ClusterOf<LockCaller, MakeEngines>) -> Vec<Hold> {
+/// The holds of all clients, on the world's clock. `load` returns the load on locks of a client.
+pub(crate) fn holds<C: Caller>(
+    cluster: &ClusterOf<C, MakeEngines>,
+    load: fn(&C) -> &LockCaller,
+) -> Vec<Hold> {
     let on_world = |clock: LocalClock, ns: u64| {
         clock.world(Instant::ZERO + Duration::from_ns(ns)).saturating_since(Instant::ZERO).as_ns()
     };
@@ -121,7 +124,8 @@ pub(crate) fn holds(cluster: &ClusterOf<LockCaller, MakeEngines>) -> Vec<Hold> {
         until_ns: on_world(clock, hold.until_ns),
         ..*hold
     };
-    let callers = cluster.drivers().flat_map(|(clock, clients)| clients.callers().map(move |it| (clock, it)));
+    let callers =
+        cluster.drivers().flat_map(|(clock, clients)| clients.callers().map(move |it| (clock, load(it))));
     callers.flat_map(|(clock, caller)| caller.holds().iter().map(move |it| translated(clock, it))).collect()
 }
 
@@ -132,7 +136,7 @@ pub(crate) fn holds(cluster: &ClusterOf<LockCaller, MakeEngines>) -> Vec<Hold> {
 pub fn measure(contest: &Contest, workload: Workload, replay: String) -> Result<MeasuredRun, PlanError> {
     let clients = clients(workload, (contest.seed, 0), contest.nodes, LockCalls::default());
     contest.measure_workload(workload.description(replay), measured_engines(), clients, |cluster| {
-        check(&holds(cluster))
+        check(&holds(cluster, |caller| caller))
     })
 }
 

@@ -17,7 +17,7 @@ const WORKLOAD: Workload = Workload { locks: 2, renewals: 2, ..Workload::ONE };
 
 pub(super) fn drive(run: &Run<'_>, clients: &[Client]) -> EngineResult {
     let parts = for_each(clients, |number, client| {
-        let load = LockCaller::new(WORKLOAD, number, false).with_locks_from(run.identity);
+        let load = LockCaller::new(WORKLOAD, number).with_locks_from(run.identity);
         let random = Random::new(run.load.seed, number);
         let mut caller = Caller::new(client.lock().expect(DESCRIBED), load, random, run.started);
         let mut count = Count::default();
