@@ -215,8 +215,6 @@ impl<N: Nic + RdmaDriver, P: FramePort> Device for FrameDevice<N, P> {
             sent = true;
         }
         self.port.flush()?;
-        // On real sockets, work costs no simulated time.
-        let _ = self.nic.take_work();
         Ok(sent)
     }
 
