@@ -93,6 +93,8 @@ def main():
     parser.add_argument("--also", action="append", default=[], help="package whose tests may notice a change, too")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "target" / "mutants.jsonl")
     arguments = parser.parse_args()
+    if min(arguments.count, arguments.skip) < 0:
+        parser.error("--count and --skip are at least 0")
     if subprocess.run(["cargo", "mutants", "--version"], capture_output=True).returncode != 0:
         print("mutants: cargo-mutants is not installed: cargo install --locked cargo-mutants", file=sys.stderr)
         sys.exit(2)
