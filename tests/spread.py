@@ -82,7 +82,7 @@ def a_worker_is_killed(folder):
     print(f"spread: two workers, one killed: {SEEDS} seeds as on one machine alone")
 
 
-def each_violation_is_told_with_its_replay(folder):
+def each_violation_has_its_replay(folder):
     plan = folder / "fatal.toml"
     plan.write_text(FATAL)
     campaign = ["sim", "kv", "--nodes", "3", "--seeds", "1..2", "--faults", str(plan)]
@@ -93,10 +93,10 @@ def each_violation_is_told_with_its_replay(folder):
         assert f"  repeat  {replay}\n" in done.stdout, done.stdout
         again = subprocess.run([WEFT, *replay.split()[1:]], capture_output=True, text=True)
         assert again.returncode == 1 and f"seed {seed}: " in again.stdout + again.stderr, again
-    print("spread: each violation is told with the command that repeats it")
+    print("spread: each violation is printed with the command that repeats it")
 
 
-def what_cannot_run_is_told_in_one_line():
+def bad_input_gets_one_line():
     for arguments, line in (
         ([*CAMPAIGN[:2]], "give a campaign with its seeds"),
         ([*CAMPAIGN, "--slice", "1/2"], "give a campaign with its seeds"),
@@ -107,7 +107,7 @@ def what_cannot_run_is_told_in_one_line():
         done = subprocess.run(spread(*arguments), capture_output=True, text=True)
         said = done.stderr.splitlines()
         assert done.returncode == 2 and len(said) == 1 and said[0].startswith("spread: ") and line in said[0], done
-    print("spread: what cannot run is told in one line")
+    print("spread: bad input gets one line and exit code 2")
 
 
 def the_slurm_script_runs_the_slices(folder):
@@ -133,8 +133,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         a_worker_is_killed(folder)
-        each_violation_is_told_with_its_replay(folder)
-        what_cannot_run_is_told_in_one_line()
+        each_violation_has_its_replay(folder)
+        bad_input_gets_one_line()
         the_slurm_script_runs_the_slices(folder)
 
 

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_takes_may_grow_for_years() {
+    fn counts_that_are_never_taken_do_not_overflow() {
         let mut memory = Memory::new(64);
         memory.touch(u64::from(u32::MAX));
         memory.touch_again(u64::from(u32::MAX));

@@ -1,4 +1,4 @@
-//! What one client of a store has asked and was told, for the check of its history.
+//! The calls of one client of a store and their answers, for the check of the history.
 
 use weft_check::{Action, History, Operation, Outcome, Reply};
 use weft_time::Instant;

@@ -101,7 +101,7 @@ impl Cluster {
         Ok(Self { machines, books, watch })
     }
 
-    /// What the clients of the register were told.
+    /// The answers that the clients of the register received.
     pub(super) fn clients(&self) -> Option<Answers<'_>> {
         self.machines.clients().next().map(|clients| Answers(&clients.driver))
     }

@@ -70,7 +70,7 @@ pub(super) fn clients(nodes: usize, seed: u64, begin: Instant) -> RegisterClient
     ClientMachine::new(ClusterHost::Clients(0), loops)
 }
 
-/// What the clients were told.
+/// The answers that the clients received.
 pub(super) struct Answers<'a>(pub(super) &'a ClosedLoops<RegisterCaller>);
 
 impl Answers<'_> {
