@@ -300,7 +300,12 @@ impl RdmaBench {
 
     fn simulate(&self) -> Result<RdmaResult, RdmaError> {
         let (load, profile) = (self.load(), self.cost_profile()?);
-        let total = if let Amount::Messages(messages) = self.amount { messages } else { 0 };
+        let total = match self.amount {
+            Amount::Messages(messages) => {
+                messages * self.topology().directions().len() as u64 + load.latency_messages
+            }
+            Amount::Time(_) => 0,
+        };
         let mut progress = Progress::new("rdma", total);
         let run = match self.nic {
             NicModel::Soft => simulated::run::<SoftNic<NoEngine>>,

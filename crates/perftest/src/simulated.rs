@@ -79,7 +79,7 @@ impl Topology {
     }
 
     /// The client machine and the server machine of each direction.
-    fn directions(self) -> Vec<(usize, usize)> {
+    pub(super) fn directions(self) -> Vec<(usize, usize)> {
         match self {
             Self::Pair => vec![(0, 1)],
             Self::Ring(_) => {
