@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 """Measures Weft's server for Redis's protocol against Redis, each with three replicas in memory, on loopback of this machine.
 
-Two client programs send 64-byte writes to 10,000 records, each to both systems:
+Two client programs send 64-byte writes to 10,000 records. Each sends the same bytes to both systems:
 
-- `weft-peers`: each connection sends a pipeline of SETs and one WAIT 2, and sends the next pipeline when WAIT has
-  answered 2. Both systems acknowledge when all three replicas have the writes.
+- `weft-peers`, with a WAIT 2 behind each SET: a client knows of each write that all three replicas have it. So does
+  memtier_benchmark with the commands SET and WAIT in turn. Redis holds up a connection until each WAIT is answered.
+- `weft-peers`, with one WAIT 2 behind the last SET of a pipeline: a client knows that of the pipeline.
 - `redis-benchmark`, unmodified: SETs only. Weft acknowledges when all replicas have a write, Redis when the primary
   has it: its replicas receive the write later, and the client does not wait for them.
 
+Weft answers a WAIT at once, because each of its writes is answered only when all live replicas have it.
+
 Each round measures both systems at every number of connections and every pipeline, one right after the other. The
 table has medians and ranges over the rounds; each ratio is the median of the rounds' ratios; CPU is the processor time
-of the three servers.
+of the three servers and, behind the plus sign, of the client. The environment variable WEFT names another `weft`.
 
 Usage: compare_redis.py [--rounds N] [--seconds S] [--json FILE]
 """
@@ -20,6 +23,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shutil
 import socket
 import statistics
@@ -29,7 +33,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-WEFT = ROOT / "target" / "release" / "weft"
+WEFT = pathlib.Path(os.environ.get("WEFT", ROOT / "target" / "release" / "weft"))
 PEERS = ROOT / "peers" / "target" / "release" / "weft-peers"
 SHAPES = [(clients, pipeline) for pipeline in (1, 16) for clients in (1, 16, 256)]
 
@@ -101,16 +105,20 @@ def start_weft(folder):
     return Servers("weft", commands, folder, (address, 6379), (b"SET a a\r\nWAIT 2 1000\r\n", b"+OK\r\n:2\r\n"))
 
 
-def peers(servers, clients, pipeline, seconds):
-    host, port = servers.address
-    command = [PEERS, "resp", "--address", f"{host}:{port}", "--clients", clients, "--pipeline", pipeline]
-    command += ["--seconds", seconds, "--json", "-"]
-    result = subprocess.run([str(part) for part in command], capture_output=True, text=True)
-    if result.returncode != 0:
-        sys.exit(f"compare: {servers.name}: {result.stderr.strip()}")
-    found = json.loads(result.stdout)
-    # The servers' processor time includes the warm-up of one second.
-    return found["throughput_ops_per_s"], found["p50_ns"] / 1e3, found["p99_ns"] / 1e3, (seconds + 1) / seconds
+def peers(wait):
+    def measure(servers, clients, pipeline, seconds):
+        host, port = servers.address
+        command = [PEERS, "resp", "--address", f"{host}:{port}", "--clients", clients, "--pipeline", pipeline]
+        command += ["--wait", wait, "--seconds", seconds, "--json", "-"]
+        result = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+        if result.returncode != 0:
+            sys.exit(f"compare: {servers.name}: {result.stderr.strip()}")
+        found = json.loads(result.stdout)
+        rate = found["throughput_ops_per_s"]
+        # The processor time includes the warm-up of one second.
+        return rate, found["p50_ns"] / 1e3, found["p99_ns"] / 1e3, rate * (seconds + 1)
+
+    return measure
 
 
 def benchmark(servers, clients, pipeline, seconds):
@@ -126,14 +134,57 @@ def benchmark(servers, clients, pipeline, seconds):
     # The fields are: test, rps, and the average, minimum, p50, p95, p99 and maximum latency in ms.
     fields = [float(field.strip('"')) for field in line[-1].split(",")[1:]]
     benchmark.rates[servers.name, clients, pipeline] = fields[0]
-    return fields[0], fields[3] * 1e3, fields[5] * 1e3, 1.0
+    return fields[0], fields[3] * 1e3, fields[5] * 1e3, count
 
 
 benchmark.rates = {}
 
+# For each kind of load: its name, how it is measured, and its shapes.
+LOADS = [
+    ("WAIT behind each SET", peers("each"), SHAPES),
+    ("one WAIT a pipeline", peers("last"), [shape for shape in SHAPES if shape[1] > 1]),
+    ("redis-benchmark, no WAIT", benchmark, SHAPES),
+]
+
+
+def client_cpu():
+    """Seconds of processor time of all client programs so far: the servers have not ended and do not count."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def measured(measure, servers, shape, seconds):
+    servers_before, client_before = servers.cpu(), client_cpu()
+    rate, p50, p99, writes = measure(servers, *shape, seconds)
+    return {
+        "system": servers.name,
+        "writes_per_s": rate,
+        "p50_us": p50,
+        "p99_us": p99,
+        "servers_cpu_us": (servers.cpu() - servers_before) / writes * 1e6,
+        "client_cpu_us": (client_cpu() - client_before) / writes * 1e6,
+    }
+
 
 def spread(values):
     return f"{statistics.median(values):,.0f} [{min(values):,.0f}-{max(values):,.0f}]"
+
+
+def table_of(rows):
+    yield ["load", "connections", "pipeline", "Redis, writes/s", "Weft, writes/s", "ratio", "p99 us, Redis / Weft",
+           "CPU us a write, Redis / Weft"]  # fmt: skip
+    for load, _, shapes in LOADS:
+        for clients, pipeline in shapes:
+            of_shape = [row for row in rows if (row["load"], row["connections"], row["pipeline"]) == (load, clients, pipeline)]
+            redis, weft = ([row for row in of_shape if row["system"] == name] for name in ("redis", "weft"))
+            column = lambda system, name: [row[name] for row in system]
+            median = lambda system, name: statistics.median(column(system, name))
+            ratios = [ours["writes_per_s"] / theirs["writes_per_s"] for ours, theirs in zip(weft, redis)]
+            cpu = lambda system: f"{median(system, 'servers_cpu_us'):.1f} + {median(system, 'client_cpu_us'):.1f}"
+            yield [load, str(clients), str(pipeline), spread(column(redis, "writes_per_s")),
+                   spread(column(weft, "writes_per_s")), f"{statistics.median(ratios):.2f}",
+                   f"{median(redis, 'p99_us'):,.0f} / {median(weft, 'p99_us'):,.0f}",
+                   f"{cpu(redis)} / {cpu(weft)}"]  # fmt: skip
 
 
 def main():
@@ -142,46 +193,30 @@ def main():
     parser.add_argument("--seconds", type=int, default=3)
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
-    programs = {"weft-peers (WAIT 2)": peers, "redis-benchmark": benchmark}
+    if options.rounds < 1 or options.seconds < 1:
+        parser.error("rounds and seconds are at least 1")
     missing = [name for name in ("redis-server", "redis-benchmark") if not shutil.which(name)]
     if missing:
         sys.exit(f"compare: {', '.join(missing)} is missing: install Debian's redis-server and redis-tools")
-    results = {}
+    rows = []
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         systems = [start_redis(folder), start_weft(folder)]
         try:
-            for number in range(options.rounds):
-                for program, measure in programs.items():
-                    for clients, pipeline in SHAPES:
+            for number in range(1, options.rounds + 1):
+                for load, measure, shapes in LOADS:
+                    for shape in shapes:
                         for servers in systems:
-                            what = f"round {number + 1} of {options.rounds}: {program} {servers.name} {clients} x {pipeline}"
+                            what = f"round {number} of {options.rounds}: {load}, {servers.name}, {shape[0]} x {shape[1]}"
                             print(f"\r{what:70}", end="", file=sys.stderr, flush=True)
-                            before, began = servers.cpu(), time.monotonic()
-                            rate, p50, p99, share = measure(servers, clients, pipeline, options.seconds)
-                            elapsed, used = time.monotonic() - began, servers.cpu() - before
-                            cpu_us = used / (rate * options.seconds * share) * 1e6 if measure is peers else None
-                            cpu_us = cpu_us or used / (rate * elapsed) * 1e6
-                            key = (program, clients, pipeline, servers.name)
-                            results.setdefault(key, []).append((rate, p50, p99, cpu_us))
+                            row = {"load": load, "connections": shape[0], "pipeline": shape[1], "round": number}
+                            rows.append(row | measured(measure, servers, shape, options.seconds))
         finally:
             for servers in systems:
                 servers.stop()
     print(f"\r{'':70}\r", end="", file=sys.stderr)
-    headings = ["client", "connections", "pipeline", "Redis writes/s", "Weft writes/s", "ratio", "p99 us, Redis / Weft",
-                "server CPU us/write, Redis / Weft"]  # fmt: skip
-    table = [headings]
-    for program in programs:
-        for clients, pipeline in SHAPES:
-            redis, weft = (results[program, clients, pipeline, name] for name in ("redis", "weft"))
-            column = lambda rows, index: [row[index] for row in rows]
-            ratio = statistics.median(ours[0] / theirs[0] for ours, theirs in zip(weft, redis))
-            pair = lambda index, digits: " / ".join(
-                f"{statistics.median(column(rows, index)):,.{digits}f}" for rows in (redis, weft)
-            )
-            table.append([program, str(clients), str(pipeline), spread(column(redis, 0)), spread(column(weft, 0)),
-                          f"{ratio:.2f}", pair(2, 0), pair(3, 1)])  # fmt: skip
-    widths = [max(len(row[index]) for row in table) for index in range(len(headings))]
+    table = list(table_of(rows))
+    widths = [max(len(row[index]) for row in table) for index in range(len(table[0]))]
     for index, row in enumerate(table):
         print("| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |")
         if index == 0:
@@ -189,8 +224,7 @@ def main():
     version = subprocess.run(["redis-server", "--version"], capture_output=True, text=True).stdout.split()[2]
     print(f"\nmedian [range] of {options.rounds} rounds of {options.seconds} s each; Redis {version}")
     if options.json:
-        rows = [[*key, *row] for key, rows in results.items() for row in rows]
-        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+        options.json.write_text(json.dumps({"redis": version, "seconds": options.seconds, "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,22 @@
 //! The load that is offered to a peer.
 
+use clap::ValueEnum;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use serde::Serialize;
 
 /// Bytes of every key, as in Weft.
 pub const KEY_BYTES: usize = 8;
+
+/// Where a pipeline of Redis waits for its replicas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Wait {
+    /// Behind each write, so that the client knows of each whether it is replicated
+    Each,
+    /// Behind the last write of a pipeline
+    Last,
+}
 
 /// A load of writes in closed loops.
 #[derive(Clone, Debug)]
@@ -13,6 +25,8 @@ pub struct Load {
     pub clients: u32,
     /// Writes of a pipeline: a client sends them, then waits for all of them.
     pub pipeline: u32,
+    /// Where the pipeline waits for the replicas.
+    pub wait: Wait,
     /// Bytes of each value.
     pub value_bytes: u32,
     /// Seconds of the measurement.
@@ -58,7 +72,8 @@ mod tests {
 
     #[test]
     fn keys_are_uniform_over_the_records() {
-        let load = Load { clients: 1, pipeline: 1, value_bytes: 1, seconds: 1, records: 10 };
+        let load =
+            Load { clients: 1, pipeline: 1, wait: Wait::Last, value_bytes: 1, seconds: 1, records: 10 };
         let mut keys = load.keys();
         let mut seen = [0_u32; 10];
         for _ in 0..10_000 {

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::load::Load;
+use crate::load::{Load, Wait};
 use crate::measure::Measurement;
 use crate::server::PeerError;
 
@@ -58,6 +58,9 @@ struct Common {
     /// Writes that a client sends before it waits for all of them (Redis, resp)
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pipeline: u32,
+    /// Writes of a pipeline behind which WAIT is sent (Redis, resp)
+    #[arg(long, value_enum, default_value_t = Wait::Last)]
+    wait: Wait,
     /// Bytes of each value
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     value_bytes: u32,
@@ -77,6 +80,7 @@ impl Common {
         Load {
             clients: self.clients,
             pipeline: self.pipeline,
+            wait: self.wait,
             value_bytes: self.value_bytes,
             seconds: self.seconds,
             records: self.records,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use crate::load::Load;
+use crate::load::{Load, Wait};
 
 /// Writes that end within this time after the start are not counted, because connections and caches warm up.
 const WARM_UP: Duration = Duration::from_secs(1);
@@ -49,6 +49,7 @@ impl Recorder {
             system,
             clients: load.clients,
             pipeline: load.pipeline,
+            wait: load.wait,
             value_bytes: load.value_bytes,
             records: load.records,
             seconds: load.seconds,
@@ -68,6 +69,7 @@ pub struct Measurement {
     system: &'static str,
     clients: u32,
     pipeline: u32,
+    wait: Wait,
     value_bytes: u32,
     records: u64,
     seconds: u32,
@@ -102,7 +104,8 @@ mod tests {
 
     #[test]
     fn only_what_ends_in_the_measured_time_counts() {
-        let load = Load { clients: 1, pipeline: 1, value_bytes: 64, seconds: 2, records: 1 };
+        let load =
+            Load { clients: 1, pipeline: 1, wait: Wait::Last, value_bytes: 64, seconds: 2, records: 1 };
         let mut recorder = Recorder::start(&load);
         let (opens, closes, latency) = (recorder.opens, recorder.closes, Duration::from_micros(100));
         for ended in [opens - latency, opens, closes - latency, closes] {

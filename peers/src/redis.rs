@@ -1,6 +1,6 @@
 //! Load for Redis: a master and two replicas. A write is `SET` and `WAIT 2`, sent together. It is complete when `WAIT`
-//! answers that both replicas have acknowledged. A pipeline sends several `SET`s before one `WAIT`; they are complete
-//! when this `WAIT` is answered.
+//! answers that both replicas have acknowledged. A pipeline sends several writes together, with a `WAIT` behind each
+//! `SET` or behind the last one ([`Wait`]); they are complete when the last `WAIT` is answered.
 //!
 //! The same load can be sent to other servers that implement Redis's protocol, such as a Weft node.
 //!
@@ -16,7 +16,7 @@ use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use tempfile::TempDir;
 
-use crate::load::{KEY_BYTES, Keys, Load};
+use crate::load::{KEY_BYTES, Keys, Load, Wait};
 use crate::measure::{Measurement, Recorder};
 use crate::server::{self, Interrupt, PeerError, Server};
 
@@ -26,8 +26,12 @@ const PROGRAM: &str = "redis-server";
 const WAIT_MILLISECONDS: &str = "1000";
 
 /// The answer to a pipeline of writes that both replicas have acknowledged.
-fn acknowledged(pipeline: u32) -> Vec<u8> {
-    [b"+OK\r\n".repeat(pipeline as usize), b":2\r\n".to_vec()].concat()
+fn acknowledged(pipeline: u32, wait: Wait) -> Vec<u8> {
+    let count = pipeline as usize;
+    match wait {
+        Wait::Each => b"+OK\r\n:2\r\n".repeat(count),
+        Wait::Last => [&b"+OK\r\n".repeat(count), &b":2\r\n"[..]].concat(),
+    }
 }
 
 /// Time-out for the replicas to connect.
@@ -121,7 +125,7 @@ impl Replicated {
                 server.check()?;
             }
             match write_once(self.master) {
-                Ok(answer) if answer == acknowledged(1) => return Ok(()),
+                Ok(answer) if answer == acknowledged(1, Wait::Last) => return Ok(()),
                 _ if Instant::now() < limit => std::thread::sleep(LOOK_AGAIN),
                 outcome => {
                     let seconds = START_LIMIT.as_secs();
@@ -141,7 +145,7 @@ impl Replicated {
 fn write_once(master: SocketAddr) -> io::Result<Vec<u8>> {
     let mut stream = std::net::TcpStream::connect(master)?;
     stream.set_read_timeout(Some(Duration::from_secs(3)))?;
-    stream.write_all(&Request::new(b"probe", 1).bytes)?;
+    stream.write_all(&Request::new(b"probe", 1, Wait::Last).bytes)?;
     let mut answer = Vec::new();
     let mut part = [0; 64];
     while answer.iter().filter(|&&byte| byte == b'\n').count() < 2 {
@@ -154,24 +158,27 @@ fn write_once(master: SocketAddr) -> io::Result<Vec<u8>> {
     Ok(answer)
 }
 
-/// `SET key value`, repeated for each write of the pipeline, and `WAIT 2 1000`, in Redis's serialization protocol; with
-/// the positions at which the keys are filled in.
+/// `SET key value` for each write of a pipeline, with `WAIT 2 1000` behind each or behind the last, in Redis's
+/// serialization protocol; with the positions at which the keys are filled in, and the expected answer.
 #[derive(Clone, Debug)]
 struct Request {
     bytes: Vec<u8>,
     keys: Vec<Range<usize>>,
+    expected: Vec<u8>,
 }
 
 impl Request {
-    fn new(value: &[u8], pipeline: u32) -> Self {
+    fn new(value: &[u8], pipeline: u32, wait: Wait) -> Self {
         let (mut bytes, mut keys) = (Vec::new(), Vec::new());
-        for _ in 0..pipeline {
+        for number in 1..=pipeline {
             let key_start = bytes.len() + b"*3\r\n$3\r\nSET\r\n$8\r\n".len();
             keys.push(key_start..key_start + KEY_BYTES);
             array(&mut bytes, &[b"SET", &[0; KEY_BYTES], value]);
+            if wait == Wait::Each || number == pipeline {
+                array(&mut bytes, &[b"WAIT", b"2", WAIT_MILLISECONDS.as_bytes()]);
+            }
         }
-        array(&mut bytes, &[b"WAIT", b"2", WAIT_MILLISECONDS.as_bytes()]);
-        Self { bytes, keys }
+        Self { bytes, keys, expected: acknowledged(pipeline, wait) }
     }
 
     fn set_keys(&mut self, mut next: impl FnMut() -> [u8; KEY_BYTES]) {
@@ -196,8 +203,7 @@ struct Client {
     stream: TcpStream,
     request: Request,
     sent: usize,
-    /// The expected answer, and the answer received so far.
-    expected: Vec<u8>,
+    /// The answer received so far.
     answer: Vec<u8>,
     received: usize,
     started: Instant,
@@ -209,9 +215,8 @@ impl Client {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         let stream = TcpStream::from_std(stream);
-        let expected = acknowledged(request.keys.len() as u32);
-        let answer = vec![0; expected.len()];
-        Ok(Self { stream, request, sent: 0, expected, answer, received: 0, started: Instant::now() })
+        let answer = vec![0; request.expected.len()];
+        Ok(Self { stream, request, sent: 0, answer, received: 0, started: Instant::now() })
     }
 
     fn begin(&mut self, now: Instant, keys: &mut Keys) -> Result<(), PeerError> {
@@ -234,7 +239,7 @@ impl Client {
 
     /// Reads the available bytes. Returns true when the write is acknowledged.
     fn receive(&mut self) -> Result<bool, PeerError> {
-        while self.received < self.expected.len() {
+        while self.received < self.request.expected.len() {
             match self.stream.read(&mut self.answer[self.received..]) {
                 Ok(0) => return Err(lost(io::ErrorKind::UnexpectedEof.into())),
                 Ok(count) => self.received += count,
@@ -243,13 +248,13 @@ impl Client {
             }
             // This is checked on every read, because a refusal can be shorter or longer than the expected
             // answer.
-            if self.answer[..self.received] != self.expected[..self.received] {
+            if self.answer[..self.received] != self.request.expected[..self.received] {
                 let answer = String::from_utf8_lossy(&self.answer[..self.received]);
-                let expected = String::from_utf8_lossy(&self.expected);
+                let expected = String::from_utf8_lossy(&self.request.expected);
                 return Err(PeerError::Server(format!("redis answers {answer:?} instead of {expected:?}")));
             }
         }
-        Ok(self.received == self.expected.len())
+        Ok(self.received == self.request.expected.len())
     }
 }
 
@@ -260,7 +265,7 @@ fn lost(source: io::Error) -> PeerError {
 /// Drives all clients from one thread until the measured time ends.
 fn run(load: &Load, master: SocketAddr, interrupt: &Interrupt) -> Result<Recorder, PeerError> {
     let mut poll = Poll::new().map_err(PeerError::system("epoll"))?;
-    let request = Request::new(&load.value(), load.pipeline);
+    let request = Request::new(&load.value(), load.pipeline, load.wait);
     let mut clients = Vec::with_capacity(load.clients as usize);
     for index in 0..load.clients as usize {
         let mut client = Client::connect(master, request.clone()).map_err(lost)?;
@@ -305,16 +310,21 @@ mod tests {
 
     #[test]
     fn a_write_is_two_commands() {
-        let mut request = Request::new(b"value", 1);
+        let mut request = Request::new(b"value", 1, Wait::Each);
         request.set_keys(|| *b"12345678");
         let text = String::from_utf8(request.bytes).expect("text");
         let set = "*3\r\n$3\r\nSET\r\n$8\r\n12345678\r\n$5\r\nvalue\r\n";
         let wait = "*3\r\n$4\r\nWAIT\r\n$1\r\n2\r\n$4\r\n1000\r\n";
         assert_eq!(text, format!("{set}{wait}"));
-        let mut pipeline = Request::new(b"value", 2);
-        pipeline.set_keys(|| *b"12345678");
-        assert_eq!(String::from_utf8(pipeline.bytes).expect("text"), format!("{set}{set}{wait}"));
-        assert_eq!(acknowledged(2), b"+OK\r\n+OK\r\n:2\r\n");
+        let pipeline = |wait| {
+            let mut pipeline = Request::new(b"value", 2, wait);
+            pipeline.set_keys(|| *b"12345678");
+            let text = |bytes| String::from_utf8(bytes).expect("text");
+            (text(pipeline.bytes), text(pipeline.expected))
+        };
+        assert_eq!(pipeline(Wait::Last), (format!("{set}{set}{wait}"), "+OK\r\n+OK\r\n:2\r\n".into()));
+        let each = "+OK\r\n:2\r\n+OK\r\n:2\r\n";
+        assert_eq!(pipeline(Wait::Each), (format!("{set}{wait}{set}{wait}"), each.into()));
     }
 
     #[test]
