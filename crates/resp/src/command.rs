@@ -59,9 +59,13 @@ pub const COMMANDS: [Form; 69] = [
     form("incrby", 3, true, ONE),
     form("info", -1, false, NONE),
     form("keys", 2, false, NONE),
+    form("latency", -2, false, NONE),
+    form("lolwut", -1, false, NONE),
+    form("memory", -2, false, NONE),
     form("mget", -2, false, ALL),
     form("mset", -3, true, (1, -1, 2)),
     form("multi", 1, false, NONE),
+    form("object", -2, false, NONE),
     form("persist", 2, true, ONE),
     form("pexpire", -3, true, ONE),
     form("pexpireat", -3, true, ONE),
@@ -81,6 +85,7 @@ pub const COMMANDS: [Form; 69] = [
     form("setex", 4, true, ONE),
     form("setnx", 3, true, ONE),
     form("setrange", 4, true, ONE),
+    form("slowlog", -2, false, NONE),
     form("strlen", 2, false, ONE),
     form("substr", 4, false, ONE),
     form("time", 1, false, NONE),
@@ -92,11 +97,6 @@ pub const COMMANDS: [Form; 69] = [
     form("wait", 3, false, NONE),
     form("waitaof", 4, false, NONE),
     form("watch", -2, false, ALL),
-    form("lolwut", -1, false, NONE),
-    form("object", -2, false, NONE),
-    form("memory", -2, false, NONE),
-    form("latency", -2, false, NONE),
-    form("slowlog", -2, false, NONE),
 ];
 
 /// The command with this name, in upper or lower case.
@@ -109,7 +109,8 @@ pub fn find(words: &[&[u8]]) -> Result<&'static Form, Reply> {
     let known = name.get_mut(..word.len()).and_then(|name| {
         name.copy_from_slice(word);
         name.make_ascii_lowercase();
-        COMMANDS.iter().find(|form| form.name.as_bytes() == &*name)
+        let place = COMMANDS.binary_search_by(|form| form.name.as_bytes().cmp(name));
+        place.ok().map(|place| &COMMANDS[place])
     });
     let Some(known) = known else {
         let word = String::from_utf8_lossy(&word[..word.len().min(128)]).into_owned();
@@ -153,15 +154,27 @@ pub enum Combine {
 }
 
 /// A key and the action on it.
-pub type Part = (Vec<u8>, Action);
+pub type Part<'a> = (&'a [u8], Action);
+
+/// The actions of a command on its keys.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Parts<'a> {
+    /// One action, whose answer is that of the command.
+    One(Part<'a>),
+    /// Several actions, and how their answers are combined.
+    Several(Vec<Part<'a>>, Combine),
+}
 
 /// The actions of a command on its keys; `None` if the command concerns no keys.
 ///
 /// # Errors
 /// An invalid argument. The texts are those of Redis.
-pub fn of_keys(form: &Form, words: &[&[u8]], now_ms: u64) -> Result<Option<(Vec<Part>, Combine)>, Reply> {
-    let each = |action: Action| words[1..].iter().map(|key| (key.to_vec(), action.clone())).collect();
-    let one = |action: Action| Ok(Some((vec![(words[1].to_vec(), action)], Combine::One)));
+pub fn of_keys<'a>(form: &Form, words: &[&'a [u8]], now_ms: u64) -> Result<Option<Parts<'a>>, Reply> {
+    let each = |action: Action, combine| {
+        let parts = words[1..].iter().map(|&key| (key, action.clone()));
+        Ok(Some(Parts::Several(parts.collect(), combine)))
+    };
+    let one = |action: Action| Ok(Some(Parts::One((words[1], action))));
     let value = |at: usize| words[at].to_vec();
     let time = |seconds, absolute| TimeForm { seconds, absolute };
     let plain = |value: Vec<u8>, expiry| Action::Set {
@@ -219,18 +232,18 @@ pub fn of_keys(form: &Form, words: &[&[u8]], now_ms: u64) -> Result<Option<(Vec<
             one(Action::Expire(at, expire_condition(&words[3..])?))
         }
         "persist" => one(Action::Persist),
-        "exists" | "touch" => Ok(Some((each(Action::Exists), Combine::Sum))),
-        "del" | "unlink" => Ok(Some((each(Action::Delete), Combine::Sum))),
-        "mget" => Ok(Some((each(Action::Get), Combine::All))),
+        "exists" | "touch" => each(Action::Exists, Combine::Sum),
+        "del" | "unlink" => each(Action::Delete, Combine::Sum),
+        "mget" => each(Action::Get, Combine::All),
         "mset" => {
             if words.len().is_multiple_of(2) {
                 return Err(wrong_number(form.name));
             }
             let pairs = words[1..].chunks_exact(2);
-            let parts = pairs.map(|pair| (pair[0].to_vec(), plain(pair[1].to_vec(), Expiry::Never)));
-            Ok(Some((parts.collect(), Combine::Ok)))
+            let parts = pairs.map(|pair| (pair[0], plain(pair[1].to_vec(), Expiry::Never)));
+            Ok(Some(Parts::Several(parts.collect(), Combine::Ok)))
         }
-        "watch" => Ok(Some((each(Action::Watch), Combine::Ok))),
+        "watch" => each(Action::Watch, Combine::Ok),
         _ => Ok(None),
     }
 }
@@ -329,14 +342,27 @@ mod tests {
         line.split(' ').map(str::as_bytes).collect()
     }
 
-    fn parts(line: &str) -> Result<(Vec<Part>, Combine), Reply> {
+    fn parts(line: &str) -> Result<Parts<'_>, Reply> {
         let words = words(line);
         Ok(of_keys(find(&words)?, &words, 1_000)?.expect("a command of keys"))
     }
 
     #[test]
+    fn every_command_is_found() {
+        for form in &COMMANDS {
+            let count = usize::from(form.arity.unsigned_abs());
+            let words = [vec![form.name.as_bytes()], vec![&b"1"[..]; count - 1]].concat();
+            assert_eq!(find(&words), Ok(form));
+        }
+    }
+
+    #[test]
     fn options_of_set() {
-        let action = |line| parts(line).map(|(mut parts, _)| parts.pop().unwrap().1);
+        let action = |line| match parts(line) {
+            Ok(Parts::One((_, action))) => Ok(action),
+            Ok(Parts::Several(..)) => panic!("one key"),
+            Err(reply) => Err(reply),
+        };
         let Ok(Action::Set { expiry, condition, returns, .. }) = action("SET k v nx Px 50 GET") else {
             panic!()
         };
@@ -366,7 +392,7 @@ mod tests {
 
     #[test]
     fn several_keys() {
-        let (parts, combine) = parts("mset a 1 b 2").unwrap();
-        assert_eq!((parts.len(), &parts[1].0[..], combine), (2, &b"b"[..], Combine::Ok));
+        let Parts::Several(parts, combine) = parts("mset a 1 b 2").unwrap() else { panic!() };
+        assert_eq!((parts.len(), parts[1].0, combine), (2, &b"b"[..], Combine::Ok));
     }
 }

@@ -266,7 +266,9 @@ pub(crate) fn number(text: &[u8]) -> Option<i64> {
         [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
         _ => false,
     };
-    if is_plain { std::str::from_utf8(text).ok()?.parse().ok() } else { None }
+    let sign = if digits.len() == text.len() { 1 } else { -1 };
+    let add = |sum: i64, digit: &u8| sum.checked_mul(10)?.checked_add(sign * i64::from(digit - b'0'));
+    if is_plain { digits.iter().try_fold(0, add) } else { None }
 }
 
 #[cfg(test)]

@@ -12,14 +12,14 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use weft_kv::Outcome;
+use weft_kv::{Outcome, Task};
 use weft_time::{Duration, Instant};
 
 use crate::action::{Action, Context};
 use crate::record::Record;
 use crate::reply::Reply;
 use crate::slab::Slab;
-use crate::store::{Ask, Store, Token};
+use crate::store::{Store, Token};
 
 /// The most work items in a round: it limits how many answers one write causes.
 const WORKS_MAX: usize = 1_024;
@@ -100,8 +100,8 @@ impl Rounds {
         let key: Box<[u8]> = key.into();
         let round = Round { key: key.clone(), work_items, phase: Phase::Reading(1), since: context.now };
         let place = self.rounds.add(round);
-        self.by_key.insert(key.clone(), place);
-        store.ask(context.now, Ask::Get(key), Token::Round(place));
+        store.ask(context.now, Task::Get { key: &key }, Token::Round(place));
+        self.by_key.insert(key, place);
     }
 
     /// Handles the end of a round's read or write.
@@ -136,7 +136,7 @@ impl Rounds {
     fn read(&mut self, context: &RoundContext, store: &mut Store, place: u32) {
         let round = self.rounds.get_mut(place).expect("the caller has found it");
         round.phase = Phase::Reading(round.work_items.len());
-        store.ask(context.now, Ask::Get(round.key.clone()), Token::Round(place));
+        store.ask(context.now, Task::Get { key: &round.key }, Token::Round(place));
     }
 
     /// Applies the work items to the key's content. The first `asked` of them are answered even if nothing
@@ -176,7 +176,6 @@ impl Rounds {
             replies.truncate(asked);
             record = after_asked;
         }
-        let key = round.key.clone();
         match &record {
             _ if record == held || replies.is_empty() => {
                 let version = if held.is_some() { version } else { 0 };
@@ -192,11 +191,13 @@ impl Rounds {
             Some(new) => {
                 let bytes = new.encode();
                 round.phase = Phase::Writing(replies, record);
-                store.ask(context.now, Ask::CompareAndSet(key, version, bytes), Token::Round(place));
+                let task = Task::CompareAndSet { key: &round.key, expected: version, value: &bytes };
+                store.ask(context.now, task, Token::Round(place));
             }
             None => {
                 round.phase = Phase::Writing(replies, None);
-                store.ask(context.now, Ask::CompareAndDelete(key, version), Token::Round(place));
+                let task = Task::CompareAndDelete { key: &round.key, expected: version };
+                store.ask(context.now, task, Token::Round(place));
             }
         }
     }

@@ -11,7 +11,7 @@ mod work_items;
 use std::collections::{HashMap, VecDeque};
 use std::net::Ipv4Addr;
 
-use weft_kv::{ClientParameters, Outcome};
+use weft_kv::{ClientParameters, Outcome, Task};
 use weft_time::{Duration, Instant};
 use weft_waist::{NodeId, NodeSet};
 
@@ -20,7 +20,7 @@ use crate::reply::Reply;
 use crate::rounds::{RoundContext, RoundEvent, Rounds, failure};
 use crate::scripts::Script;
 use crate::slab::Slab;
-use crate::store::{Ask, Store, Token};
+use crate::store::{Store, Token};
 use connection::Connection;
 use work_items::{Scan, WorkItem};
 
@@ -91,6 +91,8 @@ pub struct RespServer {
     /// Number of commands since the start.
     commands: u64,
     began: Option<Instant>,
+    /// Buffer in which a value to write is encoded.
+    encoded: Vec<u8>,
 }
 
 impl RespServer {
@@ -114,6 +116,7 @@ impl RespServer {
             opened: 0,
             commands: 0,
             began: None,
+            encoded: Vec::new(),
             parameters,
         }
     }
@@ -208,8 +211,8 @@ impl RespServer {
             self.ended(now, token, Outcome::Unknown);
         }
         while let Some((number, expiry)) = self.expiries.poll(now.instant) {
-            let ask = Ask::CompareAndDelete(expiry.key, expiry.version);
-            self.store.ask(now.instant, ask, Token::Expiry(number));
+            let task = Task::CompareAndDelete { key: &expiry.key, expected: expiry.version };
+            self.store.ask(now.instant, task, Token::Expiry(number));
         }
     }
 

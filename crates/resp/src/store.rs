@@ -4,17 +4,45 @@ use std::collections::VecDeque;
 
 use weft_kv::{Client, ClientParameters, Outcome, SESSION_WINDOW, Task};
 use weft_time::Instant;
-use weft_waist::{NodeId, NodeSet};
+use weft_waist::{Epoch, NodeId, NodeSet};
 
-/// A request to the store, with the store's keys.
+/// A request to the store that waits for a client.
 #[derive(Clone, Debug)]
-pub(crate) enum Ask {
+enum Waiting {
     Get(Box<[u8]>),
-    Put(Box<[u8]>, Vec<u8>),
+    Put(Box<[u8]>, Box<[u8]>),
     Delete(Box<[u8]>),
-    CompareAndSet(Box<[u8]>, u64, Vec<u8>),
+    CompareAndSet(Box<[u8]>, u64, Box<[u8]>),
     CompareAndDelete(Box<[u8]>, u64),
     Scan { at: NodeId, from: u32, counts: bool },
+}
+
+impl Waiting {
+    fn new(task: Task<'_>) -> Self {
+        match task {
+            Task::Get { key } => Self::Get(key.into()),
+            Task::Put { key, value } => Self::Put(key.into(), value.into()),
+            Task::Delete { key } => Self::Delete(key.into()),
+            Task::CompareAndSet { key, expected, value } => {
+                Self::CompareAndSet(key.into(), expected, value.into())
+            }
+            Task::CompareAndDelete { key, expected } => Self::CompareAndDelete(key.into(), expected),
+            Task::Scan { at, from, counts } => Self::Scan { at, from, counts },
+        }
+    }
+
+    fn task(&self) -> Task<'_> {
+        match self {
+            Self::Get(key) => Task::Get { key },
+            Self::Put(key, value) => Task::Put { key, value },
+            Self::Delete(key) => Task::Delete { key },
+            Self::CompareAndSet(key, expected, value) => {
+                Task::CompareAndSet { key, expected: *expected, value }
+            }
+            Self::CompareAndDelete(key, expected) => Task::CompareAndDelete { key, expected: *expected },
+            Self::Scan { at, from, counts } => Task::Scan { at: *at, from: *from, counts: *counts },
+        }
+    }
 }
 
 /// The purpose of a request.
@@ -47,11 +75,14 @@ pub(crate) struct Store {
     free: Vec<u32>,
     /// Clients that may have messages to send.
     ready: VecDeque<u32>,
-    waiting: VecDeque<(Ask, Token)>,
+    waiting: VecDeque<(Waiting, Token)>,
     /// Number of requests that are outstanding or wait.
     outstanding: usize,
     /// A lower bound of the earliest deadline of all clients.
     earliest: Instant,
+    /// The full members, by the newest view that a client has.
+    full: NodeSet,
+    epoch: Epoch,
 }
 
 impl Store {
@@ -70,13 +101,14 @@ impl Store {
             waiting: VecDeque::new(),
             outstanding: 0,
             earliest: Instant::FAR_FUTURE,
+            full: parameters.nodes,
+            epoch: Epoch(0),
         }
     }
 
     /// The full members, by the newest view in a reply.
-    pub fn full(&self) -> NodeSet {
-        let views = self.sessions.iter().map(|session| session.client.view());
-        views.max_by_key(|view| view.epoch).map_or(NodeSet::EMPTY, |view| view.full)
+    pub const fn full(&self) -> NodeSet {
+        self.full
     }
 
     /// Number of requests that have not ended.
@@ -85,28 +117,18 @@ impl Store {
     }
 
     /// Sends a request now, or queues it until a client has room.
-    pub fn ask(&mut self, now: Instant, ask: Ask, token: Token) {
+    pub fn ask(&mut self, now: Instant, task: Task<'_>, token: Token) {
         self.outstanding += 1;
         if self.free.is_empty() {
-            self.waiting.push_back((ask, token));
+            self.waiting.push_back((Waiting::new(task), token));
         } else {
-            self.start(now, &ask, token);
+            self.start(now, task, token);
         }
     }
 
-    fn start(&mut self, now: Instant, ask: &Ask, token: Token) {
+    fn start(&mut self, now: Instant, task: Task<'_>, token: Token) {
         let index = *self.free.last().expect("there is a free one");
         let session = &mut self.sessions[index as usize];
-        let task = match ask {
-            Ask::Get(key) => Task::Get { key },
-            Ask::Put(key, value) => Task::Put { key, value },
-            Ask::Delete(key) => Task::Delete { key },
-            Ask::CompareAndSet(key, expected, value) => {
-                Task::CompareAndSet { key, expected: *expected, value }
-            }
-            Ask::CompareAndDelete(key, expected) => Task::CompareAndDelete { key, expected: *expected },
-            Ask::Scan { at, from, counts } => Task::Scan { at: *at, from: *from, counts: *counts },
-        };
         let request = session.client.start(now, task).expect("a free one takes a request");
         session.tokens[request.0 as usize % WINDOW] = Some(token);
         if !session.client.can_start() {
@@ -134,9 +156,9 @@ impl Store {
             self.free.push(index);
         }
         while !self.free.is_empty()
-            && let Some((ask, token)) = self.waiting.pop_front()
+            && let Some((waiting, token)) = self.waiting.pop_front()
         {
-            self.start(now, &ask, token);
+            self.start(now, waiting.task(), token);
         }
         token
     }
@@ -155,6 +177,10 @@ impl Store {
             .or_else(|| self.sessions.iter().position(|session| session.client.owns_client_number(client)))?;
         let session = &mut self.sessions[index];
         let completion = session.client.receive(now, kind, payload).ok()?;
+        let view = session.client.view();
+        if view.epoch > self.epoch {
+            (self.epoch, self.full) = (view.epoch, view.full);
+        }
         let index = index as u32;
         let Some(completion) = completion else {
             self.touched(index);

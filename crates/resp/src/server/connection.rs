@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::work_items::{Combining, Pending, Scan, ScanKind};
 use super::{Now, OUTPUT_BYTES_MAX, RespServer, SCRIPTS_MAX, WORK_ITEMS_MAX, store_key};
 use crate::action::Action;
-use crate::command::{self, COMMANDS, Combine, Form, Part, integer, of_keys, syntax};
+use crate::command::{self, COMMANDS, Combine, Form, Parts, integer, of_keys, syntax};
 use crate::parse::Parser;
 use crate::reply::{Protocol, Reply};
 use crate::scripts::{find, sha1_of};
@@ -14,6 +14,9 @@ use crate::slots::{SLOTS, shares, slot};
 
 /// The version of Redis that is reported to clients.
 const REDIS_VERSION: &str = "7.2.0";
+
+/// The words of a command with so many of them need no memory of their own.
+const WORDS_FEW: usize = 8;
 
 /// A transaction whose commands are being queued.
 #[derive(Default)]
@@ -119,10 +122,16 @@ impl RespServer {
             let mut parser = std::mem::take(&mut connection.parser);
             match parser.advance() {
                 Ok(true) => {
-                    let words: Vec<&[u8]> = parser.arguments().collect();
-                    let begins = self.command(now, id, &words);
-                    drop(words);
-                    if !begins {
+                    let (mut few, many);
+                    let words = if parser.arguments().len() <= WORDS_FEW {
+                        few = [&[][..]; WORDS_FEW];
+                        few.iter_mut().zip(parser.arguments()).for_each(|(place, word)| *place = word);
+                        &few[..parser.arguments().len()]
+                    } else {
+                        many = parser.arguments().collect::<Vec<_>>();
+                        &many[..]
+                    };
+                    if !self.command(now, id, words) {
                         parser.hold();
                     }
                 }
@@ -202,12 +211,11 @@ impl RespServer {
 
     /// Begins a command. Returns its answer, or `None` if the answer comes later.
     fn carry_out(&mut self, now: Now, id: u32, form: &Form, words: &[&[u8]]) -> Result<Option<Reply>, Reply> {
-        if let Some((parts, combine)) = of_keys(form, words, now.unix_ms)? {
-            self.begin(now, id, parts, combine)?;
+        if let Some(parts) = of_keys(form, words, now.unix_ms)? {
+            self.begin(now, id, parts)?;
             return Ok(None);
         }
         let connection = self.connections.get_mut(id).expect("the caller has found it");
-        let nodes = self.store.full().len().max(1) as i64;
         let reply = match form.name {
             "ping" => match words {
                 [_] => Reply::Word("PONG"),
@@ -255,11 +263,11 @@ impl RespServer {
             "wait" => {
                 integer(words[1])?;
                 integer(words[2])?;
-                Reply::Number(nodes - 1)
+                Reply::Number(self.replicas())
             }
             "waitaof" => {
                 let durable = i64::from(self.parameters.durable);
-                Reply::Array(vec![Reply::Number(durable), Reply::Number(durable * (nodes - 1))])
+                Reply::Array(vec![Reply::Number(durable), Reply::Number(durable * self.replicas())])
             }
             "eval" | "evalsha" => return self.script(now, id, form.name == "evalsha", words).map(|()| None),
             "script" => return self.scripts_command(&words[1..]).map(Some),
@@ -291,28 +299,53 @@ impl RespServer {
         Ok(Some(reply))
     }
 
+    /// The number of full members besides the own node.
+    fn replicas(&self) -> i64 {
+        self.store.full().len().max(1) as i64 - 1
+    }
+
     /// Begins the work items of a command.
-    fn begin(&mut self, now: Now, id: u32, parts: Vec<Part>, combine: Combine) -> Result<(), Reply> {
-        let most = self.parameters.value_bytes_max - crate::record::HEADER_BYTES_MAX;
-        let mut work_items = Vec::with_capacity(parts.len());
-        for (key, action) in parts {
-            if let Action::Set { value, .. } | Action::Append(value) = &action
-                && value.len() > most
-            {
-                let length = value.len();
-                return Err(Reply::error(format!(
-                    "ERR the value has {length} bytes; this cluster takes at most {most}"
-                )));
+    fn begin(&mut self, now: Now, id: u32, parts: Parts<'_>) -> Result<(), Reply> {
+        match parts {
+            Parts::One((key, action)) => {
+                let key = self.checked_key(key, &action)?;
+                let command = self.expect_answers(id, Combine::One, 1);
+                self.submit(now, id, command, 0, key, action);
             }
-            work_items.push((store_key(&key, self.parameters.key_bytes)?, action));
-        }
-        let connection = self.connections.get_mut(id).expect("the caller has found it");
-        let command = connection.first + connection.pending.len() as u64;
-        connection.pending.push_back(Pending::WorkItems(Combining::new(combine, work_items.len())));
-        for (part, (key, action)) in work_items.into_iter().enumerate() {
-            self.submit(now, id, command, part, key, action);
+            Parts::Several(parts, combine) => {
+                let keys = parts.iter().map(|(key, action)| self.checked_key(key, action));
+                let keys = keys.collect::<Result<Vec<_>, _>>()?;
+                let command = self.expect_answers(id, combine, parts.len());
+                for (part, (key, (_, action))) in keys.into_iter().zip(parts).enumerate() {
+                    self.submit(now, id, command, part, key, action);
+                }
+            }
         }
         Ok(())
+    }
+
+    /// The store's key for an action.
+    ///
+    /// # Errors
+    /// The key or the value is too long.
+    fn checked_key(&self, key: &[u8], action: &Action) -> Result<Box<[u8]>, Reply> {
+        let most = self.parameters.value_bytes_max - crate::record::HEADER_BYTES_MAX;
+        if let Action::Set { value, .. } | Action::Append(value) = action
+            && value.len() > most
+        {
+            let length = value.len();
+            let text = format!("ERR the value has {length} bytes; this cluster takes at most {most}");
+            return Err(Reply::error(text));
+        }
+        store_key(key, self.parameters.key_bytes)
+    }
+
+    /// Queues a command whose answer combines those of `count` work items. Returns its number.
+    fn expect_answers(&mut self, id: u32, combine: Combine, count: usize) -> u64 {
+        let connection = self.connections.get_mut(id).expect("the caller has found it");
+        let command = connection.first + connection.pending.len() as u64;
+        connection.pending.push_back(Pending::WorkItems(Combining::new(combine, count)));
+        command
     }
 
     fn authenticate(&mut self, id: u32, words: &[&[u8]]) -> Result<(), Reply> {
@@ -422,27 +455,26 @@ impl RespServer {
     fn write_down(&mut self, now: Now, id: u32, form: &Form, words: &[&[u8]]) -> Reply {
         let steps = match of_keys(form, words, now.unix_ms) {
             Err(reply) => Err(reply),
-            Ok(Some((parts, Combine::One | Combine::Sum | Combine::Ok))) if parts.len() == 1 => Ok(parts),
-            Ok(Some((parts, Combine::All))) if parts.len() == 1 => Ok(parts),
-            Ok(Some(_)) => Err(across_keys()),
+            Ok(Some(Parts::One(part))) => Ok(part),
+            Ok(Some(Parts::Several(mut parts, _))) if parts.len() == 1 => Ok(parts.remove(0)),
+            Ok(Some(Parts::Several(..))) => Err(across_keys()),
             Ok(None) => match form.name {
-                "ping" if words.len() == 1 => Ok(vec![(Vec::new(), Action::Watch)]),
+                "ping" if words.len() == 1 => Ok((&[][..], Action::Watch)),
                 name => Err(Reply::error(format!("ERR '{name}' has no place in a transaction of this door"))),
             },
         };
         let connection = self.connections.get_mut(id).expect("the caller has found it");
         let transaction = connection.transaction.as_mut().expect("the caller has seen it");
-        let outcome = steps.and_then(|mut parts| {
-            let (key, action) = parts.pop().expect("one part");
+        let outcome = steps.and_then(|(key, action)| {
             if form.name == "ping" {
                 transaction.steps.push(Err(Reply::Word("PONG")));
                 return Ok(());
             }
-            store_key(&key, self.parameters.key_bytes)?;
-            if transaction.key.as_ref().is_some_and(|known| *known != key) {
+            store_key(key, self.parameters.key_bytes)?;
+            if transaction.key.as_ref().is_some_and(|known| known != key) {
                 return Err(across_keys());
             }
-            transaction.key = Some(key);
+            transaction.key = Some(key.to_vec());
             transaction.steps.push(Ok(action));
             Ok(())
         });
@@ -479,7 +511,7 @@ impl RespServer {
             return Ok(Some(Reply::NilArray));
         }
         let action = Action::Transaction(transaction.steps, versions.first().copied());
-        self.begin(now, id, vec![(key, action)], Combine::One)?;
+        self.begin(now, id, Parts::One((&key, action)))?;
         Ok(None)
     }
 
@@ -497,7 +529,7 @@ impl RespServer {
             return Err(Reply::error("ERR the scripts that this door knows have one key"));
         }
         let action = script.action(&words[4..])?;
-        self.begin(now, id, vec![(words[3].to_vec(), action)], Combine::One)
+        self.begin(now, id, Parts::One((words[3], action)))
     }
 
     /// Stores a script if it is one of the known ones.

@@ -1,8 +1,6 @@
 //! Work items, each one action on one key; and scans of the store.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
-use weft_kv::Outcome;
+use weft_kv::{Outcome, Task};
 
 use super::{Now, RespServer, failure};
 use crate::action::{Action, Condition, Expiry};
@@ -11,7 +9,7 @@ use crate::glob;
 use crate::record;
 use crate::reply::{Reply, write_bytes};
 use crate::rounds::foreign;
-use crate::store::{Ask, Token};
+use crate::store::Token;
 
 /// The most keys in one answer.
 const KEYS_MAX: usize = 1 << 20;
@@ -99,6 +97,16 @@ const fn first_request(action: &Action) -> FirstRequest {
     }
 }
 
+/// A hash of a key. Work items of a connection whose keys have the same hash wait for each other, so collisions are
+/// harmless.
+fn hash_of(key: &[u8]) -> u64 {
+    key.chunks(8).fold(0, |hash: u64, chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        (hash.rotate_left(23) ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    })
+}
+
 impl RespServer {
     /// Begins a work item, or queues it behind earlier ones on the same key.
     pub(super) fn submit(
@@ -111,9 +119,7 @@ impl RespServer {
         action: Action,
     ) {
         let connection = self.connections.get_mut(id).expect("the caller has found it");
-        let mut hasher = DefaultHasher::new();
-        key.hash(&mut hasher);
-        let hash = hasher.finish();
+        let hash = hash_of(&key);
         let in_round = matches!(first_request(&action), FirstRequest::Round);
         // Work items of the same round keep their order, so they need not wait for each other.
         let has_to_wait =
@@ -143,23 +149,24 @@ impl RespServer {
 
     fn start(&mut self, now: Now, number: u32) {
         let work = self.work_items.get_mut(number).expect("a work item is there until it ends");
-        let key = work.key.clone();
-        let ask = match (first_request(&work.action), &work.action) {
+        let key = &*work.key;
+        let task = match (first_request(&work.action), &work.action) {
             (FirstRequest::Put | FirstRequest::PutIfAbsent, Action::Set { value, expiry, condition, .. }) => {
                 let expires_ms = if let Expiry::At(at) = expiry { Some(*at) } else { None };
                 work.expires_ms = expires_ms;
-                let mut bytes = Vec::with_capacity(value.len() + record::HEADER_BYTES_MAX);
-                record::write(value, expires_ms, &mut bytes);
+                self.encoded.clear();
+                record::write(value, expires_ms, &mut self.encoded);
+                let value = &*self.encoded;
                 match condition {
-                    Condition::Absent => Ask::CompareAndSet(key, 0, bytes),
-                    _ => Ask::Put(key, bytes),
+                    Condition::Absent => Task::CompareAndSet { key, expected: 0, value },
+                    _ => Task::Put { key, value },
                 }
             }
-            (FirstRequest::Delete, _) => Ask::Delete(key),
-            (FirstRequest::Read, _) => Ask::Get(key),
+            (FirstRequest::Delete, _) => Task::Delete { key },
+            (FirstRequest::Read, _) => Task::Get { key },
             _ => return self.join(now, number),
         };
-        self.store.ask(now.instant, ask, Token::Work(number));
+        self.store.ask(now.instant, task, Token::Work(number));
     }
 
     fn join(&mut self, now: Now, number: u32) {
@@ -283,7 +290,7 @@ impl RespServer {
         let scan = self.scans.get(number).expect("a scan is there until it ends");
         let counts = matches!(scan.kind, ScanKind::Count(_));
         let at = self.parameters.own;
-        self.store.ask(now.instant, Ask::Scan { at, from, counts }, Token::Scan(number));
+        self.store.ask(now.instant, Task::Scan { at, from, counts }, Token::Scan(number));
     }
 
     /// Handles the end of a request of a scan: a part of the table, or a removal.
@@ -344,8 +351,8 @@ impl RespServer {
                             .filter_map(|key| super::store_key(key, self.parameters.key_bytes).ok())
                             .collect();
                         *left = fields.len();
-                        for key in fields {
-                            self.store.ask(now.instant, Ask::Delete(key), Token::Scan(number));
+                        for key in &fields {
+                            self.store.ask(now.instant, Task::Delete { key }, Token::Scan(number));
                         }
                     }
                     None => *left -= 1,
