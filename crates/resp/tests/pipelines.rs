@@ -369,3 +369,24 @@ fn keys_are_listed_and_removed() {
     assert_eq!(stage.ask(id, "FLUSHDB"), "+OK\r\n");
     assert_eq!(stage.ask(id, "DBSIZE"), ":0\r\n");
 }
+
+#[test]
+fn requests_on_several_keys_are_under_way_together() {
+    let mut stage = Stage::new(None);
+    let id = stage.server.open(stage.clocks());
+    let keys = 0..16;
+    keys.clone().for_each(|key| stage.say(id, format!("SET {key} v\r\nWAIT 0 0\r\n").as_bytes()));
+    stage.drain();
+    assert_eq!(stage.asked.len(), 16, "no request waits for the answer to one before it");
+    // The node executes the first command's request last, so the other answers wait for that to it.
+    let is_first = |(_, request): &(u8, Vec<u8>)| request[32..].starts_with(b"0\x80");
+    let first = stage.asked.iter().position(is_first).unwrap();
+    let first = stage.asked.remove(first).unwrap();
+    stage.asked.push_back(first);
+    for _ in 1..keys.len() {
+        assert!(stage.step(0x0e) && stage.step(0x0f));
+        assert_eq!(stage.heard(id), "");
+    }
+    stage.settle();
+    assert_eq!(stage.heard(id), "+OK\r\n:0\r\n".repeat(16));
+}
