@@ -30,11 +30,13 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Moves the datagrams that `poll` returns to the port, until there are no more or the port is full.
+    /// Moves the datagrams that `poll` returns to the port, until there are no more or the port is full. Those that
+    /// `take` takes need no port.
     pub(crate) fn transmit(
         &mut self,
         port: &mut UdpPort,
         mut poll: impl FnMut(&mut Vec<u8>) -> Option<SocketAddrV4>,
+        mut take: impl FnMut(SocketAddrV4, &[u8]) -> bool,
     ) {
         loop {
             if self.to.is_none() {
@@ -42,7 +44,7 @@ impl Outgoing {
                 self.to = poll(&mut self.bytes);
             }
             let Some(to) = self.to else { return };
-            if !port.push(to, &self.bytes) && port.queued() > 0 {
+            if !take(to, &self.bytes) && !port.push(to, &self.bytes) && port.queued() > 0 {
                 return;
             }
             self.to = None;
@@ -88,9 +90,10 @@ impl<E: Engine> CardPorts<E> {
         self.card.receive_datagram(now, datagram.from, datagram.bytes);
     }
 
-    /// Moves Weft datagrams to their port until there are no more or the port is full.
-    pub fn transmit_datagrams(&mut self, port: &mut UdpPort) {
-        self.outgoing.transmit(port, |datagram| self.card.poll_datagram(datagram));
+    /// Moves Weft datagrams to their port until there are no more or the port is full. `take` gets each datagram with
+    /// its destination first, and returns whether it has taken it to a destination in the same process.
+    pub fn transmit_datagrams(&mut self, port: &mut UdpPort, take: impl FnMut(SocketAddrV4, &[u8]) -> bool) {
+        self.outgoing.transmit(port, |datagram| self.card.poll_datagram(datagram), take);
     }
 
     /// Moves RoCE v2 packets to their port until there are no more or the port is full.

@@ -1,6 +1,7 @@
 //! The loop that drives one endpoint over its ports.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 
 use weft_time::Instant;
 
@@ -12,6 +13,19 @@ pub trait Endpoint {
     /// decision that depends on the time, for example whether a lease is valid, is made for a time at which the
     /// datagram had arrived.
     fn receive(&mut self, now: Instant, port: usize, datagram: Datagram<'_>);
+
+    /// A descriptor that is readable when [`Endpoint::receive_other`] has something to do. It stays the same.
+    fn other(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// Takes what has arrived by other ways than the ports, a part of it at a time. Returns how much it was.
+    ///
+    /// # Errors
+    /// Only errors after which the endpoint cannot go on.
+    fn receive_other(&mut self) -> io::Result<usize> {
+        Ok(0)
+    }
 
     /// When [`Endpoint::handle_deadline`] must be called, if nothing arrives before.
     fn next_deadline(&self) -> Option<Instant>;
@@ -25,8 +39,9 @@ pub trait Endpoint {
 }
 
 /// Drives `endpoint` over `ports` in this thread until `stop` is requested. Each round receives a batch from every
-/// ready port, handles deadlines, queues and sends datagrams, and, if there was nothing to do, waits as `policy`
-/// says. Datagrams that are queued at the stop are sent as far as the kernel accepts them.
+/// ready port and from the endpoint's other descriptor, handles deadlines, queues and sends datagrams, and, if there
+/// was nothing to do, waits as `policy` says. Datagrams that are queued at the stop are sent as far as the kernel
+/// accepts them.
 ///
 /// # Errors
 /// Only errors after which no port works, such as a closed descriptor. The ports count errors that a peer or the
@@ -39,6 +54,9 @@ pub fn run(
     stop: &Stop,
 ) -> io::Result<()> {
     let mut poller = Poller::new(ports, stop, policy)?;
+    if let Some(other) = endpoint.other() {
+        poller.watch_other(other)?;
+    }
     system::make_timers_precise();
     let mut ready = poller.ready()?;
     while !stop.is_requested() {
@@ -52,6 +70,9 @@ pub fn run(
                     endpoint.receive(now, index, datagram);
                 })?;
             }
+        }
+        if ready.other() {
+            moved += endpoint.receive_other()?;
         }
         if endpoint.next_deadline().is_some_and(|deadline| deadline <= now) {
             endpoint.handle_deadline(now);
@@ -92,7 +113,10 @@ fn refused(ports: &[UdpPort]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
     use std::net::{Ipv4Addr, SocketAddrV4};
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
     use std::process::Command;
     use std::thread;
 
@@ -189,6 +213,54 @@ mod tests {
             run(&mut witness, &mut [port()], Clock::starting_now(), IdlePolicy::SLEEP, &stop).unwrap();
         });
         assert!(witness.received.is_empty() && witness.woken_at.is_none());
+    }
+
+    /// An endpoint that requests the stop when a stream gives it bytes.
+    struct Reader<'a> {
+        stop: &'a Stop,
+        stream: UnixStream,
+        read: Vec<u8>,
+    }
+
+    impl Endpoint for Reader<'_> {
+        fn receive(&mut self, _now: Instant, _port: usize, _datagram: Datagram<'_>) {}
+
+        fn other(&self) -> Option<BorrowedFd<'_>> {
+            Some(self.stream.as_fd())
+        }
+
+        fn receive_other(&mut self) -> io::Result<usize> {
+            let mut bytes = [0; 4];
+            let count = self.stream.read(&mut bytes)?;
+            self.read.extend_from_slice(&bytes[..count]);
+            if self.read.len() == 9 {
+                self.stop.request();
+            }
+            Ok(count)
+        }
+
+        fn next_deadline(&self) -> Option<Instant> {
+            None
+        }
+
+        fn handle_deadline(&mut self, _now: Instant) {}
+
+        fn transmit(&mut self, _now: Instant, _ports: &mut [UdpPort]) {}
+    }
+
+    #[test]
+    fn a_sleeper_wakes_for_another_descriptor_and_takes_it_in_parts() {
+        let (stop, clock) = (Stop::new().unwrap(), Clock::starting_now());
+        let (stream, mut writer) = UnixStream::pair().unwrap();
+        let mut reader = Reader { stop: &stop, stream, read: Vec::new() };
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                thread::sleep(std::time::Duration::from_millis(20));
+                writer.write_all(b"some text").unwrap();
+            });
+            run(&mut reader, &mut [port()], clock, IdlePolicy::SLEEP, &stop).unwrap();
+        });
+        assert_eq!(reader.read, b"some text");
     }
 
     /// An endpoint that answers each datagram on the first port by one to the second port, and records when it

@@ -3,6 +3,7 @@
 
 use std::io;
 use std::net::SocketAddrV4;
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -34,13 +35,16 @@ use crate::{
     Stop, UdpPort, keep_to_core, run,
 };
 
-/// Indices of a node's ports. The last one exists only where the membership service is embedded.
+/// Indices of a node's ports. The last one exists only where the membership service is embedded. The port of the server
+/// for clients of Redis is behind them.
 const DATAGRAM: usize = 0;
 const ROCE: usize = 1;
 const AGENT: usize = 2;
 const SERVICE: usize = 3;
-/// Names of the ports in counters.
-const PORT_NAMES: [&str; 4] = ["datagram", "roce", "agent", "membership"];
+
+/// The most times in a round that the server for clients of Redis and the node's own engine exchange requests and
+/// answers. A scan of the table, for example, has a request for each part of it.
+const EXCHANGES_MAX: u32 = 4;
 
 /// Interval at which ports are checked and metrics published: shorter than that of any scraper.
 const PUBLISH_INTERVAL: Duration = Duration::from_ms(250);
@@ -119,6 +123,21 @@ impl Metrics {
     }
 }
 
+/// The server for clients of Redis, with the index and the address of its port.
+struct Redis {
+    server: RedisServer,
+    port: usize,
+    address: SocketAddrV4,
+    /// Whether the server and the engines have more for each other.
+    goes_on: bool,
+}
+
+impl Redis {
+    fn next_deadline(&self) -> Option<Instant> {
+        if self.goes_on { Some(Instant::ZERO) } else { self.server.next_deadline() }
+    }
+}
+
 /// A node as an [`Endpoint`] over the ports that [`Node::open`] returns with it.
 ///
 /// The node logs when it is ready, and each time that its role in the cluster changes: an [`Announcement`], or why
@@ -136,8 +155,9 @@ pub struct Node<'a> {
     watch: NodeMonitor,
     desk: StatusDesk,
     metrics: Option<Metrics>,
-    /// The server runs until this is dropped.
-    _redis: Option<RedisServer>,
+    redis: Option<Box<Redis>>,
+    /// Names of the ports in counters, by their indices.
+    port_names: Vec<&'static str>,
     next_publish: Instant,
     oversize: OversizeMonitor,
     strangers: u64,
@@ -168,8 +188,10 @@ impl<'a> Node<'a> {
             UdpPort::bind(SocketAddrV4::new(own.address, ROCE_PORT), &roce)?,
             UdpPort::bind(SocketAddrV4::new(own.address, 0), &standard)?,
         ];
+        let mut port_names = vec!["datagram", "roce", "agent"];
         if config.membership.serve.is_some() {
             ports.push(UdpPort::bind(config.membership.address, &standard)?);
+            port_names.push("membership");
         }
         let service = MembershipHost::of_node(config, clock.now()).transpose()?;
         let record =
@@ -179,7 +201,18 @@ impl<'a> Node<'a> {
         let record = record.map(open_record).transpose()?;
         let metrics = config.metrics_port.map(|port| Metrics::open(SocketAddrV4::new(own.address, port)));
         let metrics = metrics.transpose()?;
-        let redis = config.redis.as_ref().map(|redis| RedisServer::start(config, redis)).transpose()?;
+        let mut redis = None;
+        if let Some(settings) = &config.redis {
+            let (server, port) = RedisServer::open(config, settings, clock)?;
+            redis = Some(Box::new(Redis {
+                server,
+                port: ports.len(),
+                address: port.local_address(),
+                goes_on: false,
+            }));
+            ports.push(port);
+            port_names.push("redis");
+        }
         let mut incarnation = first_incarnation();
         if let (Some(folder), Some(EngineChoice::KeyValue(sizes, log))) =
             (&config.engines.data_dir, engines.first_mut())
@@ -224,7 +257,8 @@ impl<'a> Node<'a> {
             watch: NodeMonitor::new(config),
             desk: StatusDesk::new(config.cluster.id()),
             metrics,
-            _redis: redis,
+            redis,
+            port_names,
             next_publish: Instant::ZERO,
             oversize: OversizeMonitor::new(config.node),
             strangers: 0,
@@ -301,7 +335,7 @@ impl<'a> Node<'a> {
             readings.extend(readings::of_engine(card.engine(slot).0, &report));
         }
         readings.extend(readings::of_card(card.own_counters()));
-        for (name, port) in PORT_NAMES.into_iter().zip(ports) {
+        for (name, port) in self.port_names.iter().zip(ports) {
             readings.extend(readings::of_port(name, port));
         }
         readings.extend(self.service.iter().flat_map(|service| readings::of_service(service.counters())));
@@ -367,6 +401,50 @@ impl<'a> Node<'a> {
             }
         }
         self.keep_records()
+    }
+
+    /// Moves the engines' datagrams to their port, and those between the engines and the server for clients of Redis,
+    /// until neither has more for the other or it is time for the node's other work. Returns the time, which has gone
+    /// on.
+    fn transmit_datagrams(&mut self, mut now: Instant, ports: &mut [UdpPort]) -> Instant {
+        let Some(mut redis) = self.redis.take() else {
+            self.card.transmit_datagrams(&mut ports[DATAGRAM], |_, _| false);
+            return now;
+        };
+        let Redis { server, port, address, goes_on } = &mut *redis;
+        for _ in 0..EXCHANGES_MAX {
+            // Requests of clients have arrived since the round began, and the node may serve them only if its lease is
+            // valid by now.
+            now = self.clock.now();
+            server.transmit(&mut ports[*port], |bytes| {
+                self.card.receive_datagram(now, Datagram { from: *address, bytes, identification: 0 });
+            });
+            self.settle(now);
+            *goes_on = false;
+            self.card.transmit_datagrams(&mut ports[DATAGRAM], |to, bytes| {
+                let is_answer = to == *address;
+                if is_answer {
+                    server.receive_own(now, bytes);
+                    *goes_on = true;
+                }
+                is_answer
+            });
+            if !*goes_on {
+                break;
+            }
+        }
+        self.redis = Some(redis);
+        now
+    }
+
+    /// Writes answers to clients of Redis. Datagrams are sent before, so that the other nodes work meanwhile.
+    fn write_answers(&mut self, ports: &mut [UdpPort]) {
+        let Some(redis) = self.redis.as_mut().filter(|redis| redis.server.has_answers()) else { return };
+        let sent = ports[DATAGRAM].flush().and_then(|_| ports[redis.port].flush());
+        redis.server.write_answers();
+        if let Err(error) = sent {
+            self.fail(error.into());
+        }
     }
 
     /// Queues the datagrams of the agent and, if it is embedded, of the membership service.
@@ -476,7 +554,19 @@ impl Endpoint for Leaving<'_, '_> {
 }
 
 impl Endpoint for Node<'_> {
+    fn other(&self) -> Option<BorrowedFd<'_>> {
+        self.redis.as_ref().map(|redis| redis.server.watched())
+    }
+
+    fn receive_other(&mut self) -> io::Result<usize> {
+        self.redis.as_mut().map_or(Ok(0), |redis| redis.server.serve())
+    }
+
     fn receive(&mut self, now: Instant, port: usize, datagram: Datagram<'_>) {
+        if let Some(redis) = self.redis.as_mut().filter(|redis| redis.port == port) {
+            redis.server.receive(now, datagram.from, datagram.bytes);
+            return;
+        }
         match port {
             DATAGRAM if is_status(datagram.bytes) => self.answer_status(now, datagram),
             DATAGRAM if is_membership(datagram.bytes) => {
@@ -510,7 +600,8 @@ impl Endpoint for Node<'_> {
         let card = self.card.card().next_deadline();
         let watch = Some(self.watch.next_check());
         let publish = Some(self.next_publish);
-        [card, service, self.node.next_deadline(), watch, publish].into_iter().flatten().min()
+        let redis = self.redis.as_ref().and_then(|redis| redis.next_deadline());
+        [card, service, self.node.next_deadline(), watch, publish, redis].into_iter().flatten().min()
     }
 
     fn handle_deadline(&mut self, now: Instant) {
@@ -519,6 +610,9 @@ impl Endpoint for Node<'_> {
         self.node.handle_deadline(now, &mut OwnCard { card, now });
         if let Some(service) = &mut self.service {
             service.handle_deadline(now);
+        }
+        if let Some(redis) = &mut self.redis {
+            redis.server.handle_deadline(now);
         }
         self.watch.check(now, &self.node, self.card.card());
     }
@@ -529,7 +623,10 @@ impl Endpoint for Node<'_> {
             return;
         }
         self.desk.transmit(&mut ports[DATAGRAM]);
-        self.card.transmit_datagrams(&mut ports[DATAGRAM]);
+        let now = self.transmit_datagrams(now, ports);
+        if self.failure.is_some() {
+            return;
+        }
         self.card.transmit_roce(now, &mut ports[ROCE]);
         self.transmit_membership(now, ports);
         if now >= self.next_publish {
@@ -537,6 +634,7 @@ impl Endpoint for Node<'_> {
             self.oversize.check(ports);
             self.publish(now, ports);
         }
+        self.write_answers(ports);
     }
 }
 
@@ -553,6 +651,8 @@ pub fn run_node(config: &NodeConfig, registry: &Registry<'_>, stop: &Stop) -> Re
     let policy = IdlePolicy::share_then_sleep(config.cores.spin);
     let (mut node, mut ports) = Node::open(config, registry, clock, stop)?;
     run(&mut node, &mut ports, clock, policy, stop)?;
+    // Clients of Redis continue at other nodes.
+    node.redis = None;
     if node.failure.is_none() {
         // The engines serve nothing from here on: notify the membership service, so that the others need not wait
         // for the end of the lease.
@@ -569,7 +669,7 @@ pub fn run_node(config: &NodeConfig, registry: &Registry<'_>, stop: &Stop) -> Re
     for (counter, count) in node.counters().into_iter().filter(|(_, count)| *count > 0) {
         tracing::info!(node = number, counter, count, "node {number} counted {counter} {count}");
     }
-    for (name, port) in PORT_NAMES.into_iter().zip(&ports) {
+    for (name, port) in node.port_names.iter().zip(&ports) {
         let drops = ("receive_buffer_drops", port.receive_buffer_drops().map_or(0, u64::from));
         let counters = port.counters().list().into_iter().chain([drops]);
         for (counter, count) in counters.filter(|(_, count)| *count > 0) {

@@ -1,7 +1,7 @@
 //! Waiting for packets: polling, sleeping, or one after the other.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread;
 
 use weft_time::{Duration, Instant};
@@ -80,9 +80,14 @@ impl Crowding {
     }
 }
 
-/// The ports that have something to receive, as a set of indices.
+/// The ports that have something to receive, as a set of indices; and whether the other descriptor has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ready(u64);
+
+/// The key of the other descriptor, behind those of the ports.
+const OTHER: u64 = Poller::MOST_PORTS as u64;
+/// The key of the stop. It is not part of [`Ready`].
+const STOP: u64 = OTHER + 1;
 
 impl Ready {
     /// Whether the port of this index has something to receive.
@@ -90,14 +95,19 @@ impl Ready {
         self.0 >> port & 1 == 1
     }
 
-    /// Adds the port that is watched under this key; keys beyond the ports are ignored.
+    /// Whether the descriptor given to [`Poller::watch_other`] is readable.
+    pub const fn other(self) -> bool {
+        self.0 >> OTHER & 1 == 1
+    }
+
+    /// Adds what is watched under this key.
     fn add(&mut self, key: u64) {
-        if key < Poller::MOST_PORTS as u64 {
+        if key != STOP {
             self.0 |= 1 << key;
         }
     }
 
-    /// Whether no port has something to receive.
+    /// Whether neither a port nor the other descriptor has something to receive.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -129,8 +139,16 @@ impl Poller {
         for (key, port) in ports.iter().enumerate() {
             system::watch(watched.as_fd(), port.as_fd(), key as u64)?;
         }
-        system::watch(watched.as_fd(), stop.as_fd(), Self::MOST_PORTS as u64)?;
+        system::watch(watched.as_fd(), stop.as_fd(), STOP)?;
         Ok(Self { watched, policy, idle_since: None, crowding: Crowding::NONE })
+    }
+
+    /// Watches one more descriptor, which may be a set of descriptors itself.
+    ///
+    /// # Errors
+    /// The kernel's error, if it cannot watch it.
+    pub fn watch_other(&mut self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        system::watch(self.watched.as_fd(), descriptor, OTHER)
     }
 
     /// The ports that have something to receive. Does not wait.

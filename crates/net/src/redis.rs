@@ -1,13 +1,13 @@
-//! The server for clients of Redis, in a thread of the node's process. It has TCP connections to the clients and
-//! exchanges datagrams with the nodes; [`RespServer`] translates between them.
+//! The server for clients of Redis, in the node's thread. It has TCP connections to the clients; [`RespServer`]
+//! translates between them and the store.
+//!
+//! Requests for the node itself reach its engine without a socket: the two exchange datagrams in memory. Requests for
+//! other nodes are datagrams from a port of the server's own.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddrV4, TcpListener, TcpStream};
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use weft_cluster::{NodeConfig, RedisConfig};
@@ -16,7 +16,7 @@ use weft_resp::{ConnectionId, Now, RespServer, RespServerParameters};
 use weft_time::{Duration, Instant};
 use weft_wire::datagram::Datagram;
 
-use crate::{BindError, Clock, KV_SLOT, PortOptions, Stop, UdpPort, system};
+use crate::{BindError, Clock, KV_SLOT, PortOptions, UdpPort, system};
 
 /// The server's own clients of the store. Together they have up to 1,024 requests outstanding, as many as a leader
 /// accepts.
@@ -27,15 +27,17 @@ const GIVE_UP: Duration = Duration::from_secs(5);
 const CLIENTS_MAX: usize = 10_000;
 /// How long to accept no new clients after the system has refused more descriptors.
 const LISTEN_AGAIN: Duration = Duration::from_ms(100);
-/// The most times that sockets are polled before requests are sent to the nodes: each poll reports up to 16
-/// sockets.
-const SOCKET_POLLS_MAX: usize = 64;
+/// The most sockets that are served before the requests are sent to the nodes. Requests that arrive on many sockets
+/// share datagrams; meanwhile the other nodes have nothing to do.
+const SOCKETS_AT_ONCE: usize = 128;
+/// Bytes that are read from sockets, more or less, before the node does its other work.
+const BYTES_AT_ONCE: usize = 1 << 18;
+/// Bytes that are read from one socket at a time.
+const READ_BYTES: usize = 1 << 16;
 
 /// Keys of the watched descriptors other than connections; the keys of connections follow these.
-const STOP: u64 = 0;
-const NODES: u64 = 1;
-const LISTENER: u64 = 2;
-const CONNECTIONS: u64 = 3;
+const LISTENER: u64 = 0;
+const CONNECTIONS: u64 = 1;
 
 /// Why a node has no server for clients of Redis.
 #[derive(Debug, thiserror::Error)]
@@ -43,81 +45,6 @@ const CONNECTIONS: u64 = 3;
 pub struct RedisError {
     address: SocketAddrV4,
     source: io::Error,
-}
-
-/// The thread of the server; it ends when this value is dropped.
-pub(crate) struct RedisServer {
-    stop: Arc<Stop>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl fmt::Debug for RedisServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisServer").finish_non_exhaustive()
-    }
-}
-
-impl RedisServer {
-    /// Starts the server at a node whose cluster has a key-value store.
-    pub(crate) fn start(config: &NodeConfig, redis: &RedisConfig) -> Result<Self, RedisError> {
-        let address = SocketAddrV4::new(config.own().address, redis.port);
-        let error = |source| RedisError { address, source };
-        let listener = TcpListener::bind(address).map_err(error)?;
-        listener.set_nonblocking(true).map_err(error)?;
-        let unbound = |bind: BindError| error(io::Error::other(bind.to_string()));
-        let port = UdpPort::bind(SocketAddrV4::new(config.own().address, 0), &PortOptions::default());
-        let kv = config.engines.kv.expect("a checked configuration has a store for its door");
-        let server = RespServer::new(RespServerParameters {
-            own: config.node,
-            servers: config.peers.iter().map(|(_, peer)| (peer.address, redis.port)).collect(),
-            key_bytes: kv.key_bytes as usize,
-            value_bytes_max: kv.value_bytes as usize,
-            password: redis.password.clone(),
-            durable: kv.durable,
-            clock_skew: redis.clock_skew,
-            give_up: GIVE_UP,
-            first_client: first_client(),
-            sessions: SESSIONS,
-        });
-        let stop = Arc::new(Stop::new().map_err(error)?);
-        let watched = system::watch_set().map_err(error)?;
-        let port = port.map_err(unbound)?;
-        system::watch(watched.as_fd(), stop.as_fd(), STOP).map_err(error)?;
-        system::watch(watched.as_fd(), port.as_fd(), NODES).map_err(error)?;
-        system::watch(watched.as_fd(), listener.as_fd(), LISTENER).map_err(error)?;
-        let mut server = Server {
-            server,
-            nodes: config.peers.iter().map(|(_, peer)| peer.datagram_address()).collect(),
-            has_password: redis.password.is_some(),
-            watched,
-            listener,
-            port,
-            egress: Egress::new(config.datagram_bytes().min(weft_wire::datagram::BYTES_MAX)),
-            connections: HashMap::new(),
-            listens_at: None,
-            clock: Clock::starting_now(),
-            bytes: vec![0; 1 << 16],
-        };
-        tracing::info!(node = config.node.index(), %address, "node {} has a Redis door on {address}", config.node.index());
-        let stopped = Arc::clone(&stop);
-        let node = config.node.index();
-        let body = move || {
-            if let Err(error) = server.run(&stopped) {
-                tracing::error!(node, "the Redis door of node {node} is closed: {error}");
-            }
-        };
-        let thread = std::thread::Builder::new().name("redis".to_owned()).spawn(body).map_err(error)?;
-        Ok(Self { stop, thread: Some(thread) })
-    }
-}
-
-impl Drop for RedisServer {
-    fn drop(&mut self) {
-        self.stop.request();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
 }
 
 /// The first number for the server's clients of the store, higher than those of earlier clients: quarters of a
@@ -137,94 +64,187 @@ struct Connection {
     watches: (bool, bool),
 }
 
-struct Server {
+/// The server. Its caller passes in datagrams of nodes, calls [`RedisServer::serve`] when [`RedisServer::watched`] is
+/// readable, then [`RedisServer::transmit`], and at last [`RedisServer::write_answers`].
+pub(crate) struct RedisServer {
     server: RespServer,
-    /// Addresses at which the nodes receive Weft's datagrams.
+    /// Addresses at which the nodes receive Weft's datagrams, and that of the own node.
     nodes: Vec<SocketAddrV4>,
+    own: SocketAddrV4,
     has_password: bool,
     watched: OwnedFd,
     listener: TcpListener,
-    port: UdpPort,
     egress: Egress,
-    connections: HashMap<ConnectionId, Connection>,
+    /// Connections, by their numbers.
+    connections: Vec<Option<Connection>>,
+    /// Number of connections.
+    connected: usize,
+    /// Connections that may have answers to write.
+    ready: Vec<ConnectionId>,
     /// When to accept new clients again, if they are not accepted now.
     listens_at: Option<Instant>,
     clock: Clock,
+    keys: Vec<u64>,
     bytes: Vec<u8>,
+    datagram: Vec<u8>,
 }
 
-impl Server {
+impl fmt::Debug for RedisServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisServer").finish_non_exhaustive()
+    }
+}
+
+impl RedisServer {
+    /// Opens the server of a node whose cluster has a key-value store. Returns it with its port for the datagrams that
+    /// it exchanges with other nodes.
+    pub(crate) fn open(
+        config: &NodeConfig,
+        redis: &RedisConfig,
+        clock: Clock,
+    ) -> Result<(Self, UdpPort), RedisError> {
+        let address = SocketAddrV4::new(config.own().address, redis.port);
+        let error = |source| RedisError { address, source };
+        let listener = TcpListener::bind(address).map_err(error)?;
+        listener.set_nonblocking(true).map_err(error)?;
+        let unbound = |bind: BindError| error(io::Error::other(bind.to_string()));
+        let port = UdpPort::bind(SocketAddrV4::new(config.own().address, 0), &PortOptions::default());
+        let kv = config.engines.kv.expect("a checked configuration has a store for its door");
+        let server = RespServer::new(RespServerParameters {
+            own: config.node,
+            servers: config.peers.iter().map(|(_, peer)| (peer.address, redis.port)).collect(),
+            key_bytes: kv.key_bytes as usize,
+            value_bytes_max: kv.value_bytes as usize,
+            password: redis.password.clone(),
+            durable: kv.durable,
+            clock_skew: redis.clock_skew,
+            give_up: GIVE_UP,
+            first_client: first_client(),
+            sessions: SESSIONS,
+        });
+        let watched = system::watch_set().map_err(error)?;
+        let port = port.map_err(unbound)?;
+        system::watch(watched.as_fd(), listener.as_fd(), LISTENER).map_err(error)?;
+        let node = config.node.index();
+        tracing::info!(node, %address, "node {node} has a Redis door on {address}");
+        let server = Self {
+            server,
+            nodes: config.peers.iter().map(|(_, peer)| peer.datagram_address()).collect(),
+            own: config.own().datagram_address(),
+            has_password: redis.password.is_some(),
+            watched,
+            listener,
+            egress: Egress::new(config.datagram_bytes().min(weft_wire::datagram::BYTES_MAX)),
+            connections: Vec::new(),
+            connected: 0,
+            ready: Vec::new(),
+            listens_at: None,
+            clock,
+            keys: Vec::with_capacity(system::EVENTS_AT_ONCE),
+            bytes: vec![0; READ_BYTES],
+            datagram: Vec::new(),
+        };
+        Ok((server, port))
+    }
+
+    /// Readable when there is something to [serve](RedisServer::serve).
+    pub(crate) fn watched(&self) -> BorrowedFd<'_> {
+        self.watched.as_fd()
+    }
+
     fn now(&self) -> Now {
         Now { instant: self.clock.now(), unix_ms: unix_ms() }
     }
 
-    /// Serves until the stop is requested.
-    fn run(&mut self, stop: &Stop) -> io::Result<()> {
-        system::make_timers_precise();
-        let mut keys = Vec::with_capacity(64);
-        let mut held_back = false;
-        while !stop.is_requested() {
-            let now = self.clock.now();
-            if self.listens_at.is_some_and(|at| at <= now) {
-                self.listens_at = None;
-                self.watch_listener(true);
-            }
-            let deadline = [self.server.next_deadline(), self.listens_at].into_iter().flatten().min();
-            let until = deadline.map(|deadline| deadline.saturating_since(now));
-            let until = if held_back { Some(Duration::from_us(50)) } else { until };
-            let limit_ns = until.map(|time| time.as_ps().div_ceil(1_000));
-            keys.clear();
-            system::sleep(self.watched.as_fd(), limit_ns, |key| keys.push(key))?;
-            // Requests that arrive on many sockets at once are sent to the nodes together.
-            for _ in 0..SOCKET_POLLS_MAX {
-                let found = keys.len();
-                for key in keys.drain(..) {
-                    self.serve(key)?;
+    /// Serves sockets that are ready, new clients among them. Returns their number.
+    pub(crate) fn serve(&mut self) -> io::Result<usize> {
+        let (mut served, mut bytes) = (0, 0);
+        while served < SOCKETS_AT_ONCE && bytes < BYTES_AT_ONCE {
+            let mut keys = std::mem::take(&mut self.keys);
+            system::readable(self.watched.as_fd(), |key| keys.push(key))?;
+            let found = keys.len();
+            for key in keys.drain(..) {
+                match key {
+                    LISTENER => self.accept(),
+                    key => bytes += self.read(ConnectionId((key - CONNECTIONS) as u32)),
                 }
-                if found < system::EVENTS_AT_ONCE {
-                    break;
-                }
-                system::readable(self.watched.as_fd(), |key| keys.push(key))?;
             }
-            let now = self.now();
-            if self.server.next_deadline().is_some_and(|deadline| deadline <= now.instant) {
-                self.server.handle_deadline(now);
-            }
-            // Requests are sent to the nodes first, then answers that are ready are written to the clients.
-            let mut ready = Vec::new();
-            while let Some(id) = self.server.poll_ready(now) {
-                ready.push(id);
-            }
-            self.transmit();
-            held_back = self.port.flush()? == 0 && self.port.queued() > 0;
-            for id in ready {
-                self.write(id);
+            self.keys = keys;
+            served += found;
+            if found < system::EVENTS_AT_ONCE {
+                break;
             }
         }
-        Ok(())
+        Ok(served)
     }
 
-    fn serve(&mut self, key: u64) -> io::Result<()> {
-        match key {
-            STOP => {}
-            NODES => {
-                let Self { port, server, nodes, clock, .. } = self;
-                let unix_ms = unix_ms();
-                port.receive(|datagram| {
-                    let now = Now { instant: clock.now(), unix_ms };
-                    let Ok(parsed) = Datagram::parse(datagram.bytes) else { return };
-                    if !nodes.contains(&datagram.from) {
-                        return;
-                    }
-                    for message in parsed.messages().filter(|message| message.engine == KV_SLOT) {
-                        server.message(now, message.kind, message.payload);
-                    }
-                })?;
-            }
-            LISTENER => self.accept(),
-            key => self.read(ConnectionId((key - CONNECTIONS) as u32)),
+    /// Processes a datagram that has arrived from elsewhere.
+    pub(crate) fn receive(&mut self, now: Instant, from: SocketAddrV4, datagram: &[u8]) {
+        if self.nodes.contains(&from) {
+            self.receive_own(now, datagram);
         }
-        Ok(())
+    }
+
+    /// Processes a datagram of the own node.
+    pub(crate) fn receive_own(&mut self, now: Instant, datagram: &[u8]) {
+        let Ok(parsed) = Datagram::parse(datagram) else { return };
+        let now = Now { instant: now, unix_ms: unix_ms() };
+        for message in parsed.messages().filter(|message| message.engine == KV_SLOT) {
+            self.server.message(now, message.kind, message.payload);
+        }
+    }
+
+    /// When [`RedisServer::handle_deadline`] must be called.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        // A connection whose answers have been written may have requests that waited for that.
+        let at_once = self.server.has_ready().then_some(Instant::ZERO);
+        [self.server.next_deadline(), self.listens_at, at_once].into_iter().flatten().min()
+    }
+
+    /// Handles expired deadlines.
+    pub(crate) fn handle_deadline(&mut self, now: Instant) {
+        if self.listens_at.is_some_and(|at| at <= now) {
+            self.listens_at = None;
+            self.watch_listener(true);
+        }
+        if self.server.next_deadline().is_some_and(|deadline| deadline <= now) {
+            self.server.handle_deadline(Now { instant: now, unix_ms: unix_ms() });
+        }
+    }
+
+    /// Processes the requests that can go on, and queues the datagrams that they cause: to `port` those for other
+    /// nodes. `to_own` gets those for the own node.
+    pub(crate) fn transmit(&mut self, port: &mut UdpPort, mut to_own: impl FnMut(&[u8])) {
+        let now = self.now();
+        self.ready.extend(std::iter::from_fn(|| self.server.poll_ready(now)));
+        let mut bytes = std::mem::take(&mut self.datagram);
+        while let Some((node, kind)) = self.server.poll_transmit(&mut bytes) {
+            // The payload fits into a datagram, because the configuration's sizes have been checked.
+            self.egress.push(self.nodes[node.index()], KV_SLOT, kind, &bytes);
+            bytes.clear();
+        }
+        while let Some(to) = self.egress.poll(&mut bytes) {
+            if to == self.own {
+                to_own(&bytes);
+            } else {
+                // A request that a full port drops is repeated after a time-out.
+                port.push(to, &bytes);
+            }
+            bytes.clear();
+        }
+        self.datagram = bytes;
+    }
+
+    /// Whether there may be answers to write.
+    pub(crate) fn has_answers(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Writes the answers that are ready to the clients.
+    pub(crate) fn write_answers(&mut self) {
+        let mut ready = std::mem::take(&mut self.ready);
+        ready.drain(..).for_each(|id| self.write(id));
+        self.ready = ready;
     }
 
     fn accept(&mut self) {
@@ -245,7 +265,7 @@ impl Server {
                 Some(
                     "-DENIED this door has no password, so only clients of its own machine are let in: set [redis] password\r\n",
                 )
-            } else if self.connections.len() >= CLIENTS_MAX {
+            } else if self.connected >= CLIENTS_MAX {
                 Some("-ERR max number of clients reached\r\n")
             } else {
                 None
@@ -264,7 +284,12 @@ impl Server {
                 self.server.close(id);
                 continue;
             }
-            self.connections.insert(id, Connection { stream, watches: (true, false) });
+            let place = id.0 as usize;
+            if self.connections.len() <= place {
+                self.connections.resize_with(place + 1, || None);
+            }
+            self.connections[place] = Some(Connection { stream, watches: (true, false) });
+            self.connected += 1;
         }
     }
 
@@ -272,25 +297,41 @@ impl Server {
         let _ = system::watch_again(self.watched.as_fd(), self.listener.as_fd(), LISTENER, (watches, false));
     }
 
-    fn read(&mut self, id: ConnectionId) {
-        let Some(connection) = self.connections.get_mut(&id) else { return };
+    /// Reads what a client has sent, if the server can take it now. Returns the number of bytes.
+    fn read(&mut self, id: ConnectionId) -> usize {
+        let Some(connection) = self.connections.get_mut(id.0 as usize).and_then(Option::as_mut) else {
+            return 0;
+        };
+        let mut length = 0;
         if self.server.takes_input(id) {
             match connection.stream.read(&mut self.bytes) {
-                Ok(0) => return self.close(id),
-                Ok(length) => self.server.receive(id, &self.bytes[..length]),
+                Ok(0) => {
+                    self.close(id);
+                    return 0;
+                }
+                Ok(count) => {
+                    self.server.receive(id, &self.bytes[..count]);
+                    length = count;
+                }
                 Err(error)
                     if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
-                Err(_) => return self.close(id),
+                Err(_) => {
+                    self.close(id);
+                    return 0;
+                }
             }
         }
         if connection.watches.1 {
             self.write(id);
         }
+        length
     }
 
     /// Writes the output for a client, and updates which events of its socket are watched.
     fn write(&mut self, id: ConnectionId) {
-        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let Some(connection) = self.connections.get_mut(id.0 as usize).and_then(Option::as_mut) else {
+            return;
+        };
         let Some(output) = self.server.output(id) else { return };
         let mut written = 0;
         while written < output.len() {
@@ -322,22 +363,9 @@ impl Server {
     }
 
     fn close(&mut self, id: ConnectionId) {
-        self.connections.remove(&id);
-        self.server.close(id);
-    }
-
-    fn transmit(&mut self) {
-        let mut payload = Vec::new();
-        while let Some((node, kind)) = self.server.poll_transmit(&mut payload) {
-            // The payload fits into a datagram, because the configuration's sizes have been checked.
-            self.egress.push(self.nodes[node.index()], KV_SLOT, kind, &payload);
-            payload.clear();
-        }
-        let mut datagram = payload;
-        while let Some(to) = self.egress.poll(&mut datagram) {
-            // A request that a full port drops is repeated after a time-out.
-            self.port.push(to, &datagram);
-            datagram.clear();
+        if self.connections.get_mut(id.0 as usize).and_then(Option::take).is_some() {
+            self.connected -= 1;
+            self.server.close(id);
         }
     }
 }

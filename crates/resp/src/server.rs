@@ -170,6 +170,11 @@ impl RespServer {
         self.connections.get(id.0).is_none_or(|connection| connection.is_closing && connection.is_answered())
     }
 
+    /// Whether a connection can go on.
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// Processes the next connection that can go on. Returns its number: it may have output to write, or accept
     /// input again.
     pub fn poll_ready(&mut self, now: Now) -> Option<ConnectionId> {
