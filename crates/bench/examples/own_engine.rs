@@ -447,7 +447,7 @@ fn main() -> std::io::Result<()> {
     }
     // A run that an assertion of the engine ends counts nothing.
     let crashes = found.faults.get("crash").copied().unwrap_or(0);
-    let operations = found.counts.get("operations").copied().unwrap_or(0);
+    let operations = found.figures.counts.get("operations").copied().unwrap_or(0);
     println!("{} runs, {crashes} crashes, {operations} operations: {}", found.seeds_run, found.checked);
     if seed.is_some() {
         return Ok(());
@@ -479,7 +479,7 @@ mod tests {
     fn the_board_is_linearizable_whatever_fails() {
         let found = campaign(1..=3);
         assert_eq!(found.findings.violations, []);
-        assert!(found.faults["crash"] > 0 && found.counts["operations"] > 1_000, "{found:?}");
+        assert!(found.faults["crash"] > 0 && found.figures.counts["operations"] > 1_000, "{found:?}");
     }
 
     #[test]

@@ -5,14 +5,15 @@
 
 use std::panic::set_hook;
 
-use weft_bench::kv::simulated::{DiskBug, NodeNic};
+use weft_bench::kv::simulated::{DiskBug, NodeNic, StoreSubject};
 use weft_bench::lock::simulated::Locks;
-use weft_bench::{kv, rdt, smr};
-use weft_harness::{NodeBug, NodeCampaign};
+use weft_bench::rdt::ObjectSubject;
+use weft_bench::smr::LogSubject;
+use weft_harness::{Campaign, NodeBug, NodeCampaign, Planted, Subject};
 use weft_kv::PlantedBug as StoreBug;
 use weft_lock::PlantedBug as LockBug;
 use weft_rdt::replica::PlantedBug as TypeBug;
-use weft_sim::{CostProfile, FaultKind, FaultKinds, NetworkProfile};
+use weft_sim::{CostProfile, FaultKind, FaultKinds};
 use weft_smr::PlantedBug as LogBug;
 
 /// One of the first seeds must find each bug, and must have no violation without the bug.
@@ -29,14 +30,22 @@ fn assert_caught<B: Copy>(
     }
 }
 
+/// A campaign with one seed and a bug around the engines.
+fn campaign(nodes: usize, seed: u64, bug: Option<NodeBug>) -> Campaign {
+    Campaign { planted: Planted { bug }, ..Campaign::new(nodes, seed..=seed) }
+}
+
+/// Whether a campaign finds a violation.
+fn finds<S: Subject>(runs: &Campaign, subject: &S) -> bool {
+    let result = runs.run(subject, |seed| seed.to_string(), |_| {}).expect("random plans fit");
+    result.findings.violations_found > 0
+}
+
 #[test]
 fn campaigns_of_logs_catch_planted_bugs() {
     assert_caught(&[LogBug::ReplyBeforeQuorum, LogBug::ApplyUndecided], LogBug::name, |seed, planted_bug| {
         let nodes = [3, 5][seed as usize % 2];
-        let seeds = seed..=seed;
-        let faults = FaultKinds::ALL;
-        let campaign = smr::Campaign { nodes, seeds, faults, delivery: None, planted_bug, node_bug: None };
-        campaign.run(|seed| seed.to_string(), |_| {}).findings.violations_found > 0
+        finds(&campaign(nodes, seed, None), &LogSubject { planted_bug, ..LogSubject::default() })
     });
 }
 
@@ -49,16 +58,7 @@ fn campaigns_of_data_types_catch_planted_bugs() {
         TypeBug::ForgottenCall,
     ];
     assert_caught(&bugs, TypeBug::name, |seed, planted_bug| {
-        let campaign = rdt::Campaign {
-            name: None,
-            configuration: None,
-            nodes: 3,
-            seeds: seed..=seed,
-            kinds: FaultKinds::ALL,
-            planted_bug,
-            node_bug: None,
-        };
-        campaign.run(|seed| seed.to_string(), |_| {}).findings.violations_found > 0
+        finds(&campaign(3, seed, None), &ObjectSubject { planted_bug, ..ObjectSubject::default() })
     });
 }
 
@@ -67,9 +67,7 @@ fn campaigns_of_data_types_catch_planted_bugs() {
 #[test]
 fn campaigns_of_logs_catch_bugs_around_the_engine() {
     assert_caught(&[NodeBug::AnswerBeforeStored], NodeBug::name, |seed, node_bug| {
-        let (seeds, faults) = (seed..=seed, FaultKinds::ALL);
-        let campaign = smr::Campaign { nodes: 3, seeds, faults, delivery: None, planted_bug: None, node_bug };
-        campaign.run(|seed| seed.to_string(), |_| {}).findings.violations_found > 0
+        finds(&campaign(3, seed, node_bug), &LogSubject::default())
     });
 }
 
@@ -78,16 +76,7 @@ fn campaigns_of_logs_catch_bugs_around_the_engine() {
 fn campaigns_of_data_types_catch_bugs_around_the_engine() {
     let bugs = [NodeBug::AnswerBeforeStored, NodeBug::WiredToFormerIncarnation];
     assert_caught(&bugs, NodeBug::name, |seed, node_bug| {
-        let campaign = rdt::Campaign {
-            name: None,
-            configuration: None,
-            nodes: 3,
-            seeds: seed..=seed,
-            kinds: FaultKinds::ALL,
-            planted_bug: None,
-            node_bug,
-        };
-        campaign.run(|seed| seed.to_string(), |_| {}).findings.violations_found > 0
+        finds(&campaign(3, seed, node_bug), &ObjectSubject::default())
     });
 }
 
@@ -109,31 +98,20 @@ fn campaigns_on_disks_catch_planted_bugs() {
         Bug::Engine(bug) => StoreBug::name(bug),
     };
     assert_caught(&bugs, name, |seed, bug| {
-        let campaign = kv::simulated::Campaign {
-            nodes: 3,
-            seeds: seed..=seed,
-            kinds: FaultKinds::DISK,
-            plan: None,
-            nic: NodeNic::Soft(CostProfile::FPGA),
-            network: NetworkProfile::SWITCH,
-            psp: false,
+        let store = StoreSubject {
             planted_bug: if let Some(Bug::Engine(bug)) = bug { Some(bug) } else { None },
-            node_bug: None,
             disk_bug: if let Some(Bug::Disk(bug)) = bug { Some(bug) } else { None },
-            keep_histories: false,
+            ..StoreSubject::new(NodeNic::Soft(CostProfile::FPGA))
         };
-        campaign.run(|seed| seed.to_string(), |_| {}).unwrap().findings.violations_found > 0
+        finds(&Campaign { kinds: FaultKinds::DISK, ..campaign(3, seed, None) }, &store)
     });
 }
 
-/// A campaign with one seed on three nodes.
-fn node_campaign(seed: u64, kinds: FaultKinds, node_bug: Option<NodeBug>) -> NodeCampaign {
-    NodeCampaign { kinds, node_bug, ..NodeCampaign::new(3, seed..=seed) }
-}
-
-/// Whether a campaign of the locks finds a violation.
-fn finds(runs: &NodeCampaign, locks: Locks) -> bool {
-    let result = runs.run(&locks, |seed| seed.to_string(), |_| {}).expect("random plans fit");
+/// Whether a campaign of the locks with one seed on three nodes finds a violation.
+fn finds_in_locks(seed: u64, kinds: FaultKinds, bug: Option<NodeBug>, locks: Locks) -> bool {
+    let mut nodes = NodeCampaign::new(3, seed..=seed);
+    nodes.runs = Campaign { kinds, ..campaign(3, seed, bug) };
+    let result = nodes.run(&locks, |seed| seed.to_string(), |_| {}).expect("random plans fit");
     result.findings.violations_found > 0
 }
 
@@ -142,8 +120,7 @@ fn finds(runs: &NodeCampaign, locks: Locks) -> bool {
 fn campaigns_of_locks_catch_members_that_stay_although_they_are_parted() {
     assert_caught(&[NodeBug::PartitionedKept], NodeBug::name, |seed, node_bug| {
         let kinds = FaultKinds::NONE.with(FaultKind::PartialPartition);
-        let runs = node_campaign(seed, kinds, node_bug);
-        finds(&runs, Locks::default())
+        finds_in_locks(seed, kinds, node_bug, Locks::default())
     });
 }
 
@@ -151,8 +128,7 @@ fn campaigns_of_locks_catch_members_that_stay_although_they_are_parted() {
 fn campaigns_of_locks_catch_bugs_around_the_engine() {
     let bugs = [NodeBug::AnswerBeforeStored, NodeBug::WiredToFormerIncarnation];
     assert_caught(&bugs, NodeBug::name, |seed, node_bug| {
-        let runs = node_campaign(seed, FaultKinds::ALL, node_bug);
-        finds(&runs, Locks::default())
+        finds_in_locks(seed, FaultKinds::ALL, node_bug, Locks::default())
     });
 }
 
@@ -160,7 +136,6 @@ fn campaigns_of_locks_catch_bugs_around_the_engine() {
 fn campaigns_of_locks_catch_planted_bugs() {
     let bugs = [LockBug::AnswerBeforeAccepted, LockBug::NoTimeAfterTakeover, LockBug::TtlFromAnswer];
     assert_caught(&bugs, LockBug::name, |seed, planted_bug| {
-        let runs = node_campaign(seed, FaultKinds::ALL, None);
-        finds(&runs, Locks { planted_bug })
+        finds_in_locks(seed, FaultKinds::ALL, None, Locks { planted_bug })
     });
 }

@@ -1,12 +1,12 @@
 //! Tests of campaigns of the rounds engine: their findings, and that they are deterministic.
 
-use weft_bench::rounds::{Campaign, CampaignResult, FaultClass, Service};
+use weft_bench::rounds::{FaultClass, RoundsFigures, RoundsSubject, SeedFailures, Service};
+use weft_harness::{Campaign, CampaignResult};
 use weft_results::NicModel;
 
-fn campaign(nodes: usize, seeds: std::ops::RangeInclusive<u64>, faults: FaultClass) -> Campaign {
-    Campaign {
-        nodes,
-        seeds,
+/// The rounds on this number of nodes.
+fn rounds(nodes: usize, faults: FaultClass) -> RoundsSubject {
+    RoundsSubject {
         faults,
         window: if nodes > 6 { 8 } else { 4 },
         nic: NicModel::Soft,
@@ -14,24 +14,27 @@ fn campaign(nodes: usize, seeds: std::ops::RangeInclusive<u64>, faults: FaultCla
         psp: false,
         #[cfg(feature = "planted-bugs")]
         planted_bug: None,
-        #[cfg(feature = "planted-bugs")]
-        node_bug: None,
     }
 }
 
-fn run(campaign: &Campaign) -> CampaignResult {
-    campaign.run(|seed| format!("seed {seed}"), |_| {})
+fn run(
+    nodes: usize,
+    seeds: std::ops::RangeInclusive<u64>,
+    rounds: &RoundsSubject,
+) -> CampaignResult<RoundsFigures, SeedFailures> {
+    let runs = Campaign::new(nodes, seeds);
+    runs.run(rounds, |seed| format!("seed {seed}"), |_| {}).expect("random plans fit")
 }
 
 #[test]
 fn nothing_goes_wrong_without_a_bug() {
     for (nodes, last) in [(2, 8), (3, 16), (5, 12), (7, 4)] {
         for faults in FaultClass::ALL {
-            let result = run(&campaign(nodes, 1..=last, faults));
+            let result = run(nodes, 1..=last, &rounds(nodes, faults));
             assert_eq!(result.findings.violations, [], "{nodes} nodes, {faults}");
             assert_eq!((result.checked, result.seeds_run), ("agree", last));
             assert!(
-                result.decided > 1_000 * u64::from(faults != FaultClass::Crash),
+                result.figures.decided > 1_000 * u64::from(faults != FaultClass::Crash),
                 "{nodes} nodes, {faults}"
             );
         }
@@ -41,30 +44,32 @@ fn nothing_goes_wrong_without_a_bug() {
 #[test]
 fn the_register_is_linearizable() {
     for (nodes, faults) in [(3, FaultClass::All), (5, FaultClass::Omission), (5, FaultClass::Crash)] {
-        let result = run(&Campaign { service: Service::Register, ..campaign(nodes, 1..=8, faults) });
+        let register = RoundsSubject { service: Service::Register, ..rounds(nodes, faults) };
+        let result = run(nodes, 1..=8, &register);
         assert_eq!(
             (&result.findings.violations[..], result.checked),
             (&[][..], "linearizable"),
             "{nodes} nodes, {faults}"
         );
-        assert!(result.operations > 1_000, "{}", result.operations);
+        assert!(result.figures.operations > 1_000, "{result:?}");
     }
 }
 
 #[test]
 fn faults_are_met_and_survived() {
-    let result = run(&campaign(5, 1..=16, FaultClass::All));
+    let result = run(5, 1..=16, &rounds(5, FaultClass::All));
     for kind in
         ["loss", "one_way_cut", "reordering", "corruption", "duplication", "crash", "restart", "pause"]
     {
         assert!(result.faults[kind] > 0, "{kind}: {:?}", result.faults);
     }
-    assert!(result.seeds_beyond == 4 && result.fences > 0 && result.epochs > 0, "{result:?}");
+    let RoundsFigures { seeds_beyond, fences, epochs, .. } = result.figures;
+    assert!(seeds_beyond == 4 && fences > 0 && epochs > 0, "{result:?}");
 }
 
 #[test]
 fn a_seed_decides_a_run_to_the_bit() {
-    let hash = |seed| run(&campaign(3, seed..=seed, FaultClass::All)).findings.log_hash;
+    let hash = |seed| run(3, seed..=seed, &rounds(3, FaultClass::All)).findings.log_hash;
     assert_eq!(hash(5), hash(5));
     assert_ne!(hash(5), hash(6));
 }
@@ -82,13 +87,13 @@ fn every_planted_bug_is_found() {
             _ => (5, FaultClass::Omission),
         };
         let found = (1..=200).find_map(|seed| {
-            let planted = Campaign { planted_bug: Some(bug), ..campaign(nodes, seed..=seed, faults) };
-            run(&planted).findings.violations.pop()
+            let planted = RoundsSubject { planted_bug: Some(bug), ..rounds(nodes, faults) };
+            run(nodes, seed..=seed, &planted).findings.violations.pop()
         });
         let violation = found.unwrap_or_else(|| panic!("{} is not found", bug.name()));
         // Without the bug the same seed has no violation.
         assert_eq!(
-            run(&campaign(nodes, violation.seed..=violation.seed, faults)).findings.violations,
+            run(nodes, violation.seed..=violation.seed, &rounds(nodes, faults)).findings.violations,
             [],
             "{violation:?}"
         );

@@ -1,10 +1,11 @@
 //! Tests of simulated clusters: measurements, determinism, and findings of campaigns.
 
-use std::ops::RangeInclusive;
-
-use weft_bench::kv::simulated::{BenchLimit, Campaign, ClusterParameters, NodeNic, SimulatedBench};
+use weft_bench::kv::simulated::{
+    BenchLimit, ClusterParameters, NodeNic, SimulatedBench, StoreFigures, StoreSubject,
+};
 #[cfg(feature = "planted-bugs")]
 use weft_harness::NodeBug;
+use weft_harness::{Campaign, CampaignResult, Planted};
 use weft_kv::ReadPolicy;
 use weft_results::Checked;
 use weft_sim::{CostProfile, FaultKind, FaultKinds, FaultPlan, NetworkProfile};
@@ -33,8 +34,7 @@ fn bench(seed: u64, workload: &str, plan: &str) -> SimulatedBench {
             disks: None,
             #[cfg(feature = "planted-bugs")]
             planted_bug: None,
-            #[cfg(feature = "planted-bugs")]
-            node_bug: None,
+            planted: Planted::default(),
             #[cfg(feature = "planted-bugs")]
             disk_bug: None,
         },
@@ -125,32 +125,21 @@ fn gateware_is_as_fast_as_the_card_that_it_stands_for() {
     assert!((0.7..1.3).contains(&ratio), "{} ns and {} ns", rtl.p50_ns, soft.p50_ns);
 }
 
-fn campaign(nodes: usize, seeds: RangeInclusive<u64>) -> Campaign {
-    Campaign {
-        nodes,
-        seeds,
-        kinds: FaultKinds::ALL,
-        plan: None,
-        nic: NodeNic::Soft(CostProfile::FPGA),
-        network: NetworkProfile::SWITCH,
-        psp: false,
-        keep_histories: false,
-        #[cfg(feature = "planted-bugs")]
-        planted_bug: None,
-        #[cfg(feature = "planted-bugs")]
-        node_bug: None,
-        #[cfg(feature = "planted-bugs")]
-        disk_bug: None,
-    }
+fn store() -> StoreSubject {
+    StoreSubject::new(NodeNic::Soft(CostProfile::FPGA))
+}
+
+fn campaign(runs: &Campaign, store: &StoreSubject) -> CampaignResult<StoreFigures> {
+    runs.run(store, |seed| format!("seed {seed}"), |_| {}).expect("the plan fits")
 }
 
 #[test]
 fn a_slice_of_the_campaign_finds_nothing() {
-    let result = campaign(3, 1..=4).run(|seed| format!("seed {seed}"), |_| {}).unwrap();
+    let result = campaign(&Campaign::new(3, 1..=4), &store());
     assert_eq!(result.findings.violations, []);
     assert_eq!((result.seeds_run, result.checked), (4, "linearizable"));
     assert!(result.faults["outage"] > 0, "{:?}", result.faults);
-    assert!(result.operations > 10_000);
+    assert!(result.figures.operations > 10_000);
 }
 
 /// Nodes with disks: power failures of all nodes together, and faults of the disks. Seed 4 may damage any
@@ -158,9 +147,9 @@ fn a_slice_of_the_campaign_finds_nothing() {
 #[test]
 fn a_slice_of_the_campaign_on_disks_finds_nothing() {
     let kinds = FaultKinds::ALL.and(FaultKinds::DISK);
-    let result = Campaign { kinds, ..campaign(3, 1..=6) }.run(|seed| format!("seed {seed}"), |_| {}).unwrap();
+    let result = campaign(&Campaign { kinds, ..Campaign::new(3, 1..=6) }, &store());
     assert_eq!(result.findings.violations, []);
-    let disks = result.disks.unwrap();
+    let disks = result.figures.disks.unwrap();
     assert_eq!((disks.durable_writes_lost, disks.arbitrary_runs), (0, 1));
     assert!(disks.power_cuts > 5, "{disks:?}");
     for kind in ["lost", "misdirect", "rot", "torn", "io_error", "full", "slow_disk"] {
@@ -172,18 +161,17 @@ fn a_slice_of_the_campaign_on_disks_finds_nothing() {
 #[test]
 fn outstanding_requests_of_a_cluster_that_halts_are_in_its_history() {
     let kinds = FaultKinds::ALL.and(FaultKinds::DISK);
-    let result =
-        Campaign { kinds, ..campaign(3, 196..=196) }.run(|seed| format!("seed {seed}"), |_| {}).unwrap();
+    let result = campaign(&Campaign { kinds, ..Campaign::new(3, 196..=196) }, &store());
     assert_eq!(result.findings.violations, []);
-    assert_eq!(result.disks.unwrap().halted_runs, 1);
+    assert_eq!(result.figures.disks.unwrap().halted_runs, 1);
 }
 
 /// Every frame is lost from the start, so that loading does not finish and the run stops.
 #[test]
 fn a_run_that_stops_is_a_violation_of_its_seed() {
     let plan = "fault = [{ kind = \"loss\", from_us = 0, until_us = 30000, probability = 1.0 }]";
-    let campaign = Campaign { plan: Some(FaultPlan::parse(plan).unwrap()), ..campaign(3, 7..=8) };
-    let result = campaign.run(|seed| format!("seed {seed}"), |_| {}).unwrap();
+    let runs = Campaign { plan: Some(FaultPlan::parse(plan).unwrap()), ..Campaign::new(3, 7..=8) };
+    let result = campaign(&runs, &store());
     assert_eq!((result.seeds_run, result.checked, result.findings.violations_found), (2, "undecided", 2));
     let violation = &result.findings.violations[1];
     assert_eq!((violation.seed, violation.replay.as_str()), (8, "seed 8"));
@@ -213,10 +201,9 @@ fn engines_in_gates_survive_the_loss_of_a_leader() {
 #[test]
 #[cfg_attr(not(feature = "gateware"), ignore = "this build has no gateware")]
 fn a_campaign_on_gateware_finds_nothing() {
-    let campaign = Campaign { nic: NodeNic::RtlBeforeHost, ..campaign(3, 1..=1) };
-    let result = campaign.run(|seed| format!("seed {seed}"), |_| {}).unwrap();
+    let result = campaign(&Campaign::new(3, 1..=1), &StoreSubject::new(NodeNic::RtlBeforeHost));
     assert_eq!(result.findings.violations, []);
-    assert_eq!((result.checked, result.engine_on), ("linearizable", "host"));
+    assert_eq!((result.checked, result.figures.engine_on), ("linearizable", "host"));
     assert!(result.faults["crash"] > 0 && result.faults["restart"] > 0, "{:?}", result.faults);
 }
 
@@ -228,12 +215,10 @@ fn a_lease_is_no_proof_of_life() {
     let kinds = FaultKinds::ALL.iter().filter(|kind| *kind != FaultKind::Outage);
     let kinds = kinds.fold(FaultKinds::NONE, FaultKinds::with);
     for (nodes, seed) in [(5, 105), (5, 140), (3, 19)] {
-        let result = Campaign { kinds, ..campaign(nodes, seed..=seed) }
-            .run(|seed| format!("seed {seed}"), |_| {})
-            .unwrap();
+        let result = campaign(&Campaign { kinds, ..Campaign::new(nodes, seed..=seed) }, &store());
         assert_eq!(result.findings.violations, [], "{nodes} nodes");
-        assert_eq!((result.checked, result.lost_acknowledged_writes), ("linearizable", 0));
-        assert!(result.live_within_ns <= result.live_within_bound_ns);
+        assert_eq!((result.checked, result.figures.lost_acknowledged_writes), ("linearizable", 0));
+        assert!(result.live.is_some_and(|live| live.slowest_ns <= live.bound_ns));
     }
 }
 
@@ -243,8 +228,8 @@ fn a_lease_is_no_proof_of_life() {
 fn campaigns_catch_every_planted_bug() {
     for bug in weft_kv::PlantedBug::ALL {
         let caught = (1..=10).find_map(|seed| {
-            let campaign = Campaign { planted_bug: Some(bug), ..campaign(5, seed..=seed) };
-            let result = campaign.run(|seed| format!("seed {seed}"), |_| {}).unwrap();
+            let store = StoreSubject { planted_bug: Some(bug), ..store() };
+            let result = campaign(&Campaign::new(5, seed..=seed), &store);
             (result.checked == "violation").then_some(result)
         });
         let result = caught.unwrap_or_else(|| panic!("10 seeds do not show {}", bug.name()));
@@ -297,9 +282,10 @@ fn campaigns_catch_planted_bugs_around_the_engine() {
         (NodeBug::PartitionedKept, None, parted),
     ] {
         let psp = bug == NodeBug::KeysOfFormerLife;
-        let finds = |seed, node_bug| {
-            let campaign = Campaign { node_bug, kinds, psp, plan: plan.clone(), ..campaign(3, seed..=seed) };
-            let result = campaign.run(|seed| seed.to_string(), |_| {}).unwrap();
+        let finds = |seed, bug| {
+            let (plan, planted) = (plan.clone(), Planted { bug });
+            let runs = Campaign { planted, kinds, plan, ..Campaign::new(3, seed..=seed) };
+            let result = campaign(&runs, &StoreSubject { psp, ..store() });
             result.findings.violations.first().map(|violation| violation.what.clone())
         };
         let found = (1..=20).find_map(|seed| finds(seed, Some(bug)).map(|what| (seed, what)));

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use weft_processes::kv::Kill;
-use weft_sim::{Fault, FaultKinds, FaultPlan};
+use weft_sim::{Fault, FaultKinds, FaultPlan, PlanError};
 use weft_time::Duration;
 
 use crate::failure::Failure;
@@ -37,6 +37,24 @@ impl fmt::Display for Faults {
         match self {
             Self::Kinds(kinds) => kinds.fmt(f),
             Self::Plan(path) => path.display().fmt(f),
+        }
+    }
+}
+
+impl Faults {
+    /// The kinds of faults of random plans, and the plan that replaces them.
+    pub(crate) fn chosen(&self) -> Result<(FaultKinds, Option<FaultPlan>), Failure> {
+        match self {
+            Self::Kinds(kinds) => Ok((*kinds, None)),
+            Self::Plan(path) => Ok((FaultKinds::NONE, Some(plan(path)?))),
+        }
+    }
+
+    /// The failure of a plan that does not fit the cluster.
+    pub(crate) fn misfit(&self, error: PlanError) -> Failure {
+        match self {
+            Self::Kinds(_) => error.into(),
+            Self::Plan(path) => Failure::at(path, error),
         }
     }
 }

@@ -5,6 +5,7 @@ mod findings;
 mod kv;
 mod lock;
 mod merge;
+mod node_bug;
 mod nodes;
 mod rdt;
 mod rounds;

@@ -1,217 +1,358 @@
-//! Fault campaigns: many runs of a cluster, each with random faults from its seed, each checked against the
-//! guarantees of the engine.
+//! Fault campaigns: one run of a cluster for each seed, each with random faults, and each checked against the
+//! guarantees of its engine.
 //!
-//! An engine's campaign makes the runs, checks them and counts what is specific to the engine. This module
-//! has the shared parts: random fault plans, and findings.
+//! An engine's part is a [`Subject`], which makes a [`Trial`] for each seed. [`Campaign::run`] conducts it:
+//!
+//! 1. It runs the cluster until all faults are over, and looks at it in small steps.
+//! 2. It waits until every node serves again.
+//! 3. The trial ends its load and lets the cluster settle.
+//! 4. The trial judges what it has recorded.
 
-use std::any::Any;
 use std::collections::BTreeMap;
-use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ops::{Range, RangeInclusive};
 
 use serde::Serialize;
-use weft_results::merge::{DESCRIBED_MAX, hash_of};
-use weft_sim::{FaultKinds, FaultPlan, Machine, PlanShape, World};
-use weft_time::Duration;
+use weft_sim::{FaultKinds, FaultPlan, PlanError, PlanShape};
+use weft_time::{Duration, Instant};
+
+use crate::findings::{Judgement, add_faults};
+use crate::partings::Partings;
+use crate::{Builder, Cluster, ClusterHost, Findings, Planted, Sealed, SimulatedNode};
+
+/// The runs of a campaign.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// Nodes of each cluster.
+    pub nodes: usize,
+    /// One run per seed.
+    pub seeds: RangeInclusive<u64>,
+    /// Kinds of faults in random plans.
+    pub kinds: FaultKinds,
+    /// A fixed plan instead of random ones.
+    pub plan: Option<FaultPlan>,
+    /// The bug that is planted around the engines, if any.
+    pub planted: Planted,
+}
+
+/// Times of a run, from its beginning.
+#[derive(Clone, Debug)]
+pub struct Times {
+    /// Time in which random faults begin and end.
+    pub faults: Range<Duration>,
+    /// The part of the run that may have faults lasts at least until then.
+    pub faulty_until: Duration,
+    /// Length of a lease, if nodes serve by leases. Then no node may serve after it has left the view, and
+    /// the cluster must serve during partial partitions.
+    pub lease: Option<Duration>,
+    /// Bound on the time from the last fault until [`Trial::is_live`]. `None`: the trial has bounds of its own.
+    pub live_within: Option<Duration>,
+    /// Interval between two checks of a run.
+    pub step: Duration,
+}
+
+/// An engine's part of a campaign.
+pub trait Subject {
+    /// The run of a seed.
+    type Trial<'a>: Trial<Figures = Self::Figures>
+    where
+        Self: 'a;
+    /// Figures of the result that only this engine has.
+    type Figures: Default + Serialize;
+    /// Attributes of a run that are stated with its violations.
+    type About: Serialize;
+
+    /// The times of a run.
+    fn times(&self, runs: &Campaign) -> Times;
+
+    /// The figures before the first run.
+    fn figures(&self, runs: &Campaign) -> Self::Figures {
+        let _ = runs;
+        Self::Figures::default()
+    }
+
+    /// Attributes of the run of a seed.
+    fn about(&self, runs: &Campaign, seed: u64) -> Self::About;
+
+    /// The faults of a seed.
+    fn plan(&self, runs: &Campaign, seed: u64) -> FaultPlan {
+        runs.plan_of(seed, 0, self.times(runs).faults)
+    }
+
+    /// The run of a seed with these faults.
+    ///
+    /// # Errors
+    /// The plan does not fit the cluster.
+    fn trial(&self, runs: &Campaign, seed: u64, plan: &FaultPlan) -> Result<Self::Trial<'_>, PlanError>;
+
+    /// The verdict if the property holds in all runs.
+    fn holds(&self) -> &'static str;
+
+    /// The verdict on all runs.
+    fn verdict(&self, result: &CampaignResult<Self::Figures, Self::About>) -> &'static str {
+        result.findings.checked(self.holds())
+    }
+}
+
+/// One run: a cluster with its load.
+pub trait Trial {
+    /// Builds the nodes of the cluster.
+    type Nodes: Builder<Node: SimulatedNode>;
+    /// See [`Subject::Figures`].
+    type Figures;
+
+    /// The cluster.
+    fn cluster(&self) -> &Cluster<Self::Nodes>;
+
+    /// Runs the simulation until `until`.
+    fn run_until(&mut self, until: Instant);
+
+    /// Begins the load. The faults are over at `faults_end`.
+    fn begin(&mut self, faults_end: Instant) {
+        let _ = faults_end;
+    }
+
+    /// Notes that the plan has no more faults. Returns the time since which there are no faults at all.
+    fn faults_are_over(&mut self) -> Instant {
+        self.now()
+    }
+
+    /// Whether every node serves, and clients have got answers since the last fault where the trial knows.
+    fn is_live(&mut self) -> bool {
+        self.cluster().is_whole()
+    }
+
+    /// Whether the cluster has rightly stopped for good.
+    fn has_halted(&self) -> bool {
+        false
+    }
+
+    /// State of the nodes as text, to explain why they do not serve.
+    fn describe(&self) -> String {
+        self.cluster().describe()
+    }
+
+    /// Ends the load and lets the cluster settle. There were no faults since `faults_end`. Adds violations to
+    /// `wrong`.
+    fn settle(&mut self, faults_end: Instant, wrong: &mut Vec<String>);
+
+    /// Checks what was recorded, and adds it to the figures. Adds violations to `wrong`.
+    fn judge(self, figures: &mut Self::Figures, wrong: &mut Vec<String>);
+
+    /// The time of the world.
+    fn now(&self) -> Instant {
+        self.cluster().now()
+    }
+
+    /// Runs the simulation for this time.
+    fn run_for(&mut self, time: Duration) {
+        self.run_until(self.now() + time);
+    }
+
+    /// Runs in steps until `is_done` holds, at most until `until`. Returns whether it holds.
+    fn wait(&mut self, step: Duration, until: Instant, mut is_done: impl FnMut(&mut Self) -> bool) -> bool {
+        loop {
+            if is_done(self) {
+                return true;
+            }
+            if self.now() >= until {
+                return false;
+            }
+            self.run_for(step);
+        }
+    }
+}
 
 /// Results of a campaign.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Findings<About = ()> {
-    /// Number of runs with a violation.
-    pub violations_found: u64,
-    /// Violations, at most the first 20.
-    pub violations: Vec<Violation<About>>,
-    /// A hash over the log hashes of all runs, in order.
-    pub log_hash: String,
-    /// Log hashes of the runs.
-    #[serde(skip)]
-    log_hashes: String,
-}
-
-/// A run with a violation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Violation<About = ()> {
-    /// Seed of the run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CampaignResult<Figures, About = ()> {
+    /// `sim`: all times are virtual.
+    pub world: &'static str,
+    /// Nodes of each cluster.
+    pub nodes: u32,
+    /// The first seed.
     pub seed: u64,
-    /// Further attributes of the run.
+    /// Runs made.
+    pub seeds_run: u64,
+    /// Figures that only this engine has.
     #[serde(flatten)]
-    pub about: About,
-    /// Description of the violation.
-    pub what: String,
-    /// The command that repeats the run.
-    pub replay: String,
+    pub figures: Figures,
+    /// Views published.
+    pub views: u64,
+    /// Faults injected, by kind.
+    pub faults: BTreeMap<String, u64>,
+    /// Partial partitions that began while no other fault was active, and during which the other nodes were
+    /// seen to serve in time; if nodes serve by leases.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partial_partitions_checked: Option<u64>,
+    /// Time until all nodes served again, if that is measured.
+    #[serde(flatten)]
+    pub live: Option<LiveWithin>,
+    /// Counts of sealed frames, if frames are sealed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub psp: Option<Sealed>,
+    /// The property that holds in all runs, or `violation`.
+    pub checked: &'static str,
+    /// Violations.
+    #[serde(flatten)]
+    pub findings: Findings<About>,
 }
 
-/// Violations of one run, with its attributes.
-#[derive(Clone, Debug)]
-pub struct Judgement {
-    /// Descriptions of the violations.
-    pub wrong: Vec<String>,
-    log_hash: String,
+/// Time from the last fault until all nodes served again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LiveWithin {
+    /// The bound on this time.
+    #[serde(rename = "live_within_bound_ns")]
+    pub bound_ns: u64,
+    /// The longest time of all runs, or `u64::MAX` if it exceeded the bound in a run.
+    #[serde(rename = "live_within_ns")]
+    pub slowest_ns: u64,
 }
 
-impl Judgement {
-    /// The judgement of a run that has ended in this world with these violations.
-    pub fn of<M: Machine>(world: &World<M>, mut wrong: Vec<String>) -> Self {
-        if !world.traffic().is_conserved() {
-            wrong.push("the simulator lost count of frames".to_owned());
+impl LiveWithin {
+    fn new(bound: Duration) -> Self {
+        Self { bound_ns: bound.as_ns(), slowest_ns: 0 }
+    }
+
+    /// Adds a run; `None` if the time exceeded the bound.
+    fn add(&mut self, took: Option<Duration>) {
+        self.slowest_ns = took.map_or(u64::MAX, |took| took.as_ns().max(self.slowest_ns));
+    }
+}
+
+impl Campaign {
+    /// A campaign with all kinds of faults of networks and nodes.
+    pub fn new(nodes: usize, seeds: RangeInclusive<u64>) -> Self {
+        Self { nodes, seeds, kinds: FaultKinds::ALL, plan: None, planted: Planted::default() }
+    }
+
+    /// The fixed plan, or the random one of a seed with faults in `period`. Nodes may crash and lose their
+    /// memory, the membership service may crash and keeps its stored state, machines of `clients` do not
+    /// crash. Nodes have disks if there are faults of disks.
+    pub fn plan_of(&self, seed: u64, clients: usize, period: Range<Duration>) -> FaultPlan {
+        if let Some(plan) = &self.plan {
+            return plan.clone();
         }
-        Self { wrong, log_hash: world.log_hash().to_string() }
+        let crashable: Vec<_> = (0..self.nodes).map(|node| ClusterHost::node(node).name()).collect();
+        let durable = vec![ClusterHost::Membership.name()];
+        let clients = (0..clients).map(|index| ClusterHost::Clients(index as u8).name());
+        let shape = PlanShape {
+            disks: if self.kinds.has_disks() { crashable.clone() } else { Vec::new() },
+            machines: crashable.iter().chain(&durable).cloned().chain(clients).collect(),
+            crashable,
+            durable,
+            from_us: period.start.as_ns() / 1_000,
+            until_us: period.end.as_ns() / 1_000,
+            kinds: self.kinds,
+        };
+        FaultPlan::random(seed, &shape)
     }
-}
 
-/// The message of a panic.
-fn said(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    format!("an assertion failed: {}", text.unwrap_or("nobody knows which"))
-}
-
-impl<About> Default for Findings<About> {
-    fn default() -> Self {
-        Self { violations_found: 0, violations: Vec::new(), log_hash: hash_of(""), log_hashes: String::new() }
-    }
-}
-
-impl<About> Findings<About> {
-    /// Makes the run of `seed` and adds its violations. A panic in the run, such as a failed assertion of an
-    /// engine, is a violation too. `replay` returns the command that repeats the run of a seed.
-    pub fn add(
-        &mut self,
-        seed: u64,
-        about: About,
-        run: impl FnOnce() -> Judgement,
+    /// Runs the campaign. `progress` is called with the number of runs made; `replay` returns the command
+    /// that repeats the run of a seed.
+    ///
+    /// # Errors
+    /// The given plan does not fit the cluster.
+    pub fn run<S: Subject>(
+        &self,
+        subject: &S,
         replay: impl Fn(u64) -> String,
-    ) {
-        let Judgement { wrong, log_hash } = catch_unwind(AssertUnwindSafe(run))
-            .unwrap_or_else(|panic| Judgement { wrong: vec![said(&*panic)], log_hash: String::new() });
-        if !wrong.is_empty() {
-            self.violations_found += 1;
-            if self.violations.len() < DESCRIBED_MAX {
-                let (what, replay) = (wrong.join("\n"), replay(seed));
-                self.violations.push(Violation { seed, about, what, replay });
+        mut progress: impl FnMut(u64),
+    ) -> Result<CampaignResult<S::Figures, S::About>, PlanError> {
+        let times = subject.times(self);
+        let mut result = CampaignResult {
+            world: "sim",
+            nodes: self.nodes as u32,
+            seed: *self.seeds.start(),
+            seeds_run: 0,
+            figures: subject.figures(self),
+            views: 0,
+            faults: BTreeMap::new(),
+            partial_partitions_checked: times.lease.map(|_| 0),
+            live: times.live_within.map(LiveWithin::new),
+            psp: None,
+            checked: "",
+            findings: Findings::default(),
+        };
+        let mut findings = Findings::default();
+        for seed in self.seeds.clone() {
+            let plan = subject.plan(self, seed);
+            let trial = subject.trial(self, seed, &plan)?;
+            let run = || conduct(trial, &times, &plan, &mut result);
+            findings.add(seed, subject.about(self, seed), run, &replay);
+            result.seeds_run += 1;
+            progress(result.seeds_run);
+        }
+        result.findings = findings;
+        result.checked = subject.verdict(&result);
+        Ok(result)
+    }
+}
+
+/// Conducts the run of a seed, and adds its counts to the result.
+fn conduct<T: Trial, About>(
+    mut trial: T,
+    times: &Times,
+    plan: &FaultPlan,
+    result: &mut CampaignResult<T::Figures, About>,
+) -> Judgement {
+    let mut wrong = Vec::new();
+    let end = plan.ends_at().max(Instant::ZERO + times.faulty_until);
+    trial.begin(end);
+    let mut partings = times.lease.map(|lease| Partings::new(plan, trial.cluster().nodes(), lease));
+    while trial.now() < end {
+        let next = (trial.now() + times.step).min(end);
+        trial.run_until(next);
+        if let Some(partings) = &mut partings {
+            let cluster = trial.cluster();
+            wrong.extend(partings.look(cluster));
+            if let Some(node) = cluster.serving_outside().filter(|_| wrong.is_empty()) {
+                let what = "serves by its lease, and the newest view is without it";
+                wrong.push(format!("at {next} node{node} {what}"));
             }
         }
-        self.log_hashes += &log_hash;
-        self.log_hash = hash_of(&self.log_hashes);
     }
-
-    /// `held` if there is no violation, `violation` otherwise.
-    pub const fn checked(&self, held: &'static str) -> &'static str {
-        if self.violations_found == 0 { held } else { "violation" }
+    let end = trial.faults_are_over();
+    if let Some(live) = &mut result.live {
+        let bound = Duration::from_ns(live.bound_ns);
+        let is_live = trial.wait(times.step, end + bound, T::is_live);
+        if !trial.has_halted() {
+            live.add(is_live.then(|| trial.now().saturating_since(end)));
+            if !is_live {
+                let state = trial.describe();
+                wrong.push(format!("not every node serves again within {bound} of the last fault: {state}"));
+            }
+        }
     }
-}
+    trial.settle(end, &mut wrong);
 
-/// Adds the faults injected in a run to the counts by kind.
-pub fn add_faults<M: Machine>(faults: &mut BTreeMap<String, u64>, world: &World<M>) {
-    for (kind, count) in world.fault_counts().entries() {
-        *faults.entry(kind.to_owned()).or_insert(0) += count;
+    let cluster = trial.cluster();
+    result.views += cluster.views().len() as u64;
+    if let Some((sum, partings)) = result.partial_partitions_checked.as_mut().zip(partings) {
+        *sum += partings.checked();
     }
-}
-
-/// The faults that a world has injected, by kind.
-pub fn faults_of<M: Machine>(world: &World<M>) -> BTreeMap<String, u64> {
-    let mut faults = BTreeMap::new();
-    add_faults(&mut faults, world);
-    faults
-}
-
-/// Updates the longest time, of all runs, from the last fault until the cluster was live again, with the time
-/// of one more run. The unit is ns; the value is `u64::MAX` if a run was not live in time.
-pub fn add_live_within(slowest_ns: &mut u64, live_within: Option<Duration>) {
-    *slowest_ns = live_within.map_or(u64::MAX, |took| took.as_ns().max(*slowest_ns));
-}
-
-/// Random faults from `seed` within `period`, counted from the beginning of the run. Nodes may crash and lose
-/// their memory, `durable` machines may crash and keep their stored state, `others` do not crash. Nodes have
-/// disks if `kinds` has faults of disks.
-pub fn random_plan(
-    seed: u64,
-    nodes: usize,
-    others: &[&str],
-    durable: &[&str],
-    period: Range<Duration>,
-    kinds: FaultKinds,
-) -> FaultPlan {
-    let crashable: Vec<String> = (0..nodes).map(|node| format!("node{node}")).collect();
-    let durable: Vec<String> = durable.iter().map(|&name| name.to_owned()).collect();
-    let others = others.iter().map(|&name| name.to_owned());
-    let shape = PlanShape {
-        disks: if kinds.has_disks() { crashable.clone() } else { Vec::new() },
-        machines: crashable.iter().cloned().chain(others).collect(),
-        crashable,
-        durable,
-        from_us: period.start.as_ns() / 1_000,
-        until_us: period.end.as_ns() / 1_000,
-        kinds,
-    };
-    FaultPlan::random(seed, &shape)
+    add_faults(&mut result.faults, &cluster.world);
+    if let Some(watch) = &cluster.watch {
+        let watch = watch.borrow();
+        wrong.extend(watch.wrong());
+        result.psp.get_or_insert_default().add(&watch, cluster.counters());
+    }
+    let mut judgement = Judgement::of(&cluster.world, wrong);
+    trial.judge(&mut result.figures, &mut judgement.wrong);
+    judgement
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn judgement(wrong: &[&str], log_hash: &str) -> Judgement {
-        Judgement { wrong: wrong.iter().map(|&what| what.to_owned()).collect(), log_hash: log_hash.into() }
-    }
-
-    #[test]
-    fn all_violations_are_counted_and_the_first_described() {
-        let mut findings = Findings::default();
-        for seed in 0..50 {
-            let run = || judgement(&["a"; 2][..seed as usize % 3], "0");
-            findings.add(seed, (), run, |seed| format!("again {seed}"));
-        }
-        assert_eq!((findings.violations_found, findings.violations.len()), (33, DESCRIBED_MAX));
-        let Violation { seed, what, replay, .. } = &findings.violations[1];
-        assert_eq!((*seed, what.as_str(), replay.as_str()), (2, "a\na", "again 2"));
-        assert_eq!(findings.checked("holds"), "violation");
-        assert_eq!(Findings::<()>::default().checked("holds"), "holds");
-    }
-
-    #[test]
-    fn every_run_and_their_order_count_in_the_hash() {
-        let hash = |hashes: &[&str]| {
-            let mut findings = Findings::default();
-            hashes.iter().for_each(|hash| findings.add(0, (), || judgement(&[], hash), |_| String::new()));
-            findings.log_hash
-        };
-        assert_eq!(hash(&["1", "2"]), hash(&["1", "2"]));
-        assert_ne!(hash(&["1", "2"]), hash(&["2", "1"]));
-        assert_ne!(hash(&["1", "2"]), hash(&["1"]));
-    }
-
     #[test]
     fn a_run_that_is_not_live_in_time_is_the_slowest() {
-        let mut slowest_ns = 0;
-        add_live_within(&mut slowest_ns, Some(Duration::from_ns(9)));
-        add_live_within(&mut slowest_ns, Some(Duration::from_ns(7)));
-        assert_eq!(slowest_ns, 9);
-        add_live_within(&mut slowest_ns, None);
-        add_live_within(&mut slowest_ns, Some(Duration::from_ns(7)));
-        assert_eq!(slowest_ns, u64::MAX);
-    }
-
-    #[test]
-    fn an_assertion_that_fails_is_what_is_wrong_and_the_next_seed_is_run() {
-        let mut findings = Findings::default();
-        findings.add(5, (), || panic!("{} of them", 3), |seed| format!("again {seed}"));
-        findings.add(6, (), || judgement(&[], "0"), |_| String::new());
-        let (seed, about, replay) = (5, (), "again 5".to_owned());
-        let what = "an assertion failed: 3 of them".to_owned();
-        assert_eq!(findings.violations, [Violation { seed, about, what, replay }]);
-    }
-
-    #[test]
-    fn what_else_there_is_to_know_stands_beside_the_seed() {
-        #[derive(Serialize)]
-        struct About {
-            faulty: Vec<usize>,
-        }
-        let mut findings = Findings::default();
-        findings.add(3, About { faulty: vec![1] }, || judgement(&["x"], "0"), |_| "again".to_owned());
-        let json = serde_json::to_string(&findings.violations).unwrap();
-        assert_eq!(json, r#"[{"seed":3,"faulty":[1],"what":"x","replay":"again"}]"#);
+        let mut live = LiveWithin::new(Duration::from_ns(10));
+        live.add(Some(Duration::from_ns(9)));
+        live.add(Some(Duration::from_ns(7)));
+        assert_eq!(live.slowest_ns, 9);
+        live.add(None);
+        live.add(Some(Duration::from_ns(7)));
+        assert_eq!(live.slowest_ns, u64::MAX);
     }
 }

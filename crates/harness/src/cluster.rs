@@ -1,16 +1,19 @@
 //! Simulated clusters: nodes that a campaign of their engine builds, the membership service, and client machines.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use weft_cluster::{Phase, ServiceParameters};
 use weft_sim::{
     Director, DiskFault, FaultPlan, Machine, MachineId, Machines, PlanError, PortConfig, SwitchConfig, World,
+    Wrapper,
 };
 use weft_time::{Duration, Instant};
-use weft_waist::{NODES_MAX, NodeId, View};
+use weft_waist::{Epoch, NODES_MAX, NodeId, View};
 
 use crate::{
-    ClusterHost, KeyHolder, MembershipMachine, PartedCluster, Planted, SealedClients, SharedDisk, SharedKeys,
+    ClusterHost, KeyHolder, MembershipMachine, Planted, SealedClients, SharedDisk, SharedKeys, Watch,
 };
 
 /// Interval at which a supervisor checks whether the program of a node has ended.
@@ -61,6 +64,24 @@ pub trait Builder {
     }
 }
 
+/// What campaigns ask of a node.
+pub trait SimulatedNode: Machine {
+    /// Whether the node holds all data, and serves while its lease lasts.
+    fn is_full(&self) -> bool;
+
+    /// Whether the node is full in this epoch.
+    fn is_full_in(&self, epoch: Epoch) -> bool;
+
+    /// End of the node's lease, on the node's clock.
+    fn lease_until(&self) -> Instant;
+
+    /// State of the node as text, for error messages.
+    fn describe(&self) -> String;
+
+    /// Counters of the node, by name.
+    fn counters(&self) -> Vec<(String, u64)>;
+}
+
 /// A machine of a cluster with this builder.
 pub type MachineOf<B> = ClusterMachine<<B as Builder>::Node, <B as Builder>::Clients>;
 
@@ -96,23 +117,7 @@ pub enum ClusterMachine<N, C> {
     Clients(Box<SealedClients<C>>),
 }
 
-impl<N: Machine, C: Machine> ClusterMachine<N, C> {
-    fn inner(&self) -> &dyn Machine {
-        match self {
-            Self::Node(machine) => &**machine,
-            Self::Membership(machine) => &**machine,
-            Self::Clients(machine) => &**machine,
-        }
-    }
-
-    fn inner_mut(&mut self) -> &mut dyn Machine {
-        match self {
-            Self::Node(machine) => &mut **machine,
-            Self::Membership(machine) => &mut **machine,
-            Self::Clients(machine) => &mut **machine,
-        }
-    }
-
+impl<N, C> ClusterMachine<N, C> {
     /// The node, if this machine is a node.
     pub fn node(&self) -> Option<&N> {
         if let Self::Node(machine) = self { Some(machine) } else { None }
@@ -134,21 +139,21 @@ impl<N: Machine, C: Machine> ClusterMachine<N, C> {
     }
 }
 
-impl<N: Machine, C: Machine> Machine for ClusterMachine<N, C> {
-    fn receive(&mut self, now: Instant, frame: &[u8]) {
-        self.inner_mut().receive(now, frame);
+impl<N: Machine, C: Machine> Wrapper for ClusterMachine<N, C> {
+    fn inner(&self) -> &dyn Machine {
+        match self {
+            Self::Node(machine) => &**machine,
+            Self::Membership(machine) => &**machine,
+            Self::Clients(machine) => &**machine,
+        }
     }
 
-    fn next_deadline(&self) -> Option<Instant> {
-        self.inner().next_deadline()
-    }
-
-    fn wake(&mut self, now: Instant) {
-        self.inner_mut().wake(now);
-    }
-
-    fn poll_frame(&mut self, frame: &mut Vec<u8>) -> Option<Instant> {
-        self.inner_mut().poll_frame(frame)
+    fn inner_mut(&mut self) -> &mut dyn Machine {
+        match self {
+            Self::Node(machine) => &mut **machine,
+            Self::Membership(machine) => &mut **machine,
+            Self::Clients(machine) => &mut **machine,
+        }
     }
 }
 
@@ -184,6 +189,8 @@ pub struct Cluster<B: Builder> {
     pub world: World<MachineOf<B>>,
     /// Makes the nodes.
     pub director: ClusterDirector<B>,
+    /// The observer of sealed frames, if frames are sealed.
+    pub watch: Option<Rc<RefCell<Watch>>>,
 }
 
 impl<B: Builder> Cluster<B> {
@@ -223,7 +230,16 @@ impl<B: Builder> Cluster<B> {
             world.add_machine(port, ClusterMachine::Clients(Box::new(sealed)));
         }
         world.set_plan(&shape.plan)?;
-        Ok(Self { world, director })
+        let watch = shape.keys.as_ref().map(|keys| Rc::new(RefCell::new(Watch::new(keys))));
+        if let Some(watch) = &watch {
+            world.add_tap(Box::new(Rc::clone(watch)));
+        }
+        Ok(Self { world, director, watch })
+    }
+
+    /// The time of the world.
+    pub fn now(&self) -> Instant {
+        self.world.now()
     }
 
     /// Runs the simulation until `until`.
@@ -304,15 +320,6 @@ impl<B: Builder> Cluster<B> {
         self.director.view()
     }
 
-    /// State of the cluster during a partial partition; `serves` tells whether a node serves in the newest
-    /// view.
-    pub fn while_parted<S: Fn(usize) -> bool>(&self, serves: S) -> PartedCluster<S> {
-        let faults = self.world.fault_counts();
-        let view = self.view();
-        let is_whole = view.full.len() == self.nodes() && (0..self.nodes()).all(&serves);
-        PartedCluster { view, is_whole, serves, crashes: faults.crash + faults.outage + faults.power }
-    }
-
     /// All published views, with the time of publication on the world's clock.
     pub fn views(&self) -> Vec<(Instant, View)> {
         if self.director.service.is_none() {
@@ -326,6 +333,52 @@ impl<B: Builder> Cluster<B> {
     pub fn describe_service(&self) -> String {
         let View { epoch, full, joining } = self.view();
         format!("the service is {:?} in {epoch}, full {full:?}, joining {joining:?}", self.phase())
+    }
+}
+
+impl<B: Builder<Node: SimulatedNode>> Cluster<B> {
+    /// Whether a node is full and its lease has not ended.
+    fn serves(&self, index: usize, node: &B::Node) -> bool {
+        node.is_full() && self.local_now(index) < node.lease_until()
+    }
+
+    /// Whether a node serves in the newest view.
+    pub fn serves_in_view(&self, index: usize) -> bool {
+        let view = self.view();
+        let serves = |node| self.serves(index, node) && node.is_full_in(view.epoch);
+        view.full.contains(node_id(index)) && self.node(index).is_some_and(serves)
+    }
+
+    /// Whether every node serves in the newest view.
+    pub fn is_whole(&self) -> bool {
+        (0..self.nodes()).all(|index| self.serves_in_view(index))
+    }
+
+    /// A node that still serves because of its lease, although it is not in the newest view.
+    pub(crate) fn serving_outside(&self) -> Option<usize> {
+        let members = self.view().members();
+        let is_outside = |(index, node): &(usize, &B::Node)| {
+            !members.contains(node_id(*index)) && self.serves(*index, node)
+        };
+        self.running().find(is_outside).map(|(index, _)| index)
+    }
+
+    /// The newest view and the state of each node as text, for error messages.
+    pub fn describe(&self) -> String {
+        let nodes = (0..self.nodes()).map(|index| match self.node(index) {
+            None => format!("node{index} is down"),
+            Some(node) => format!("node{index} is {}", node.describe()),
+        });
+        format!("{}; {}", self.describe_service(), nodes.collect::<Vec<_>>().join("; "))
+    }
+
+    /// Counters of all running nodes, added up by name.
+    pub fn counters(&self) -> BTreeMap<String, u64> {
+        let mut sums = BTreeMap::new();
+        for (name, count) in self.running().flat_map(|(_, node)| node.counters()) {
+            *sums.entry(name).or_insert(0) += count;
+        }
+        sums
     }
 }
 

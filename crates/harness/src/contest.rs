@@ -1,8 +1,7 @@
 //! Engines of any type under the same load, on the same network.
 //!
-//! A [`Contender`] is an engine with its clients and a check of the answers that they get. [`Contest::run`]
-//! measures it on the shipped node, with closed loops of clients on a machine of their own;
-//! [`AnyContender::campaign`] makes fault campaigns of the same clients. Nothing in here knows an engine.
+//! [`Contest::run`] measures a [`Contender`] on the shipped node, with closed loops of clients on a machine of
+//! their own. Nothing in here knows an engine.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +12,14 @@ use weft_sim::{CostProfile, FaultPlan, NetworkProfile, PlanError};
 use weft_time::{Duration, Instant};
 use weft_workload::Random;
 
+use crate::contender::PAUSE_AFTER_FAILURE;
 use crate::{
-    Assemble, Caller, ClosedLoops, Cluster, ClusterOf, DRIFT_PPM, LEASE, NodeCampaign, NodeCampaignResult,
-    Pace, Planted, ShippedParameters, Subject, faults_of,
+    Assemble, Caller, ClosedLoops, Cluster, ClusterOf, Contender, ContenderCluster, DRIFT_PPM, LEASE,
+    NodeCampaign, NodeCampaignResult, Pace, Planted, ShippedParameters, faults_of,
 };
 
 /// A client makes its next call as soon as the previous one has ended, with a pause only after a failed call.
-const PACE: Pace = Pace { longest: None, after_failure: Duration::from_us(50) };
+const PACE: Pace = Pace { longest: None, after_failure: PAUSE_AFTER_FAILURE };
 /// Time at which clients begin; the cluster serves by then.
 pub const CLIENTS_BEGIN: Duration = Duration::from_ms(20);
 /// Time-out: every call must end within this time after the last call has begun.
@@ -28,35 +28,6 @@ const CALLS_END_WITHIN: Duration = Duration::from_ms(100);
 const STEP: Duration = Duration::from_us(500);
 /// Time after the last call within which its changes reach every node.
 const SETTLE: Duration = Duration::from_ms(2);
-/// Clients of a campaign, and the share of their updates in percent.
-const CAMPAIGN: Load = Load { clients: 8, updates: 50 };
-/// Pauses of the clients of a campaign.
-const CAMPAIGN_PACE: Pace = Pace { longest: Some(Duration::from_us(200)), ..PACE };
-
-/// A cluster of a contender.
-pub type ContenderCluster<T> = ClusterOf<<T as Contender>::Caller, <T as Contender>::Assembly>;
-
-/// An engine, its clients, and the check of the answers that they get.
-pub trait Contender {
-    /// Assembles the card of a node and its host halves.
-    type Assembly: Assemble;
-    /// One of its clients.
-    type Caller: Caller;
-
-    /// Verdict if no violation was found.
-    const HOLDS: &'static str;
-
-    /// The assembly of nodes, for a cluster with these numbers of nodes and clients.
-    fn assembly(&self, nodes: usize, clients: u32) -> Self::Assembly;
-
-    /// The client of this number, from 0, with its load.
-    fn client(&self, number: u32, nodes: usize) -> (<Self::Caller as Caller>::Half, Self::Caller);
-
-    /// Checks the answers of all clients and the final state of the nodes. Returns violations, in words.
-    fn judge(&self, cluster: &ContenderCluster<Self>) -> Vec<String>
-    where
-        Self: Sized;
-}
 
 /// The number of clients and the mix of their calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -262,36 +233,6 @@ impl<T: Contender> AnyContender for T {
         replay: &dyn Fn(u64) -> String,
         progress: &mut dyn FnMut(u64),
     ) -> Result<NodeCampaignResult, PlanError> {
-        runs.run(&CampaignOf(self), replay, progress)
-    }
-}
-
-/// A contender as the subject of a fault campaign.
-struct CampaignOf<'a, T>(&'a T);
-
-impl<T: Contender> Subject for CampaignOf<'_, T> {
-    type Assembly = T::Assembly;
-    type Caller = T::Caller;
-
-    const HOLDS: &'static str = T::HOLDS;
-
-    fn engines(&self, nodes: usize) -> T::Assembly {
-        self.0.assembly(nodes, CAMPAIGN.clients)
-    }
-
-    fn clients(&self, nodes: usize, seed: u64) -> Vec<ClosedLoops<T::Caller>> {
-        let clients = (0..CAMPAIGN.clients).map(|number| self.0.client(number, nodes));
-        vec![ClosedLoops::new(clients, CAMPAIGN.updates, CAMPAIGN_PACE, Random::new(seed, 0))]
-    }
-
-    fn judge(
-        &self,
-        cluster: &ContenderCluster<T>,
-        _: Instant,
-        counts: &mut BTreeMap<&'static str, u64>,
-    ) -> Vec<String> {
-        let (_, clients) = cluster.drivers().next().expect("clients do not crash");
-        *counts.entry("operations").or_default() += clients.recorder().operations();
-        self.0.judge(cluster)
+        runs.run(self, replay, progress)
     }
 }

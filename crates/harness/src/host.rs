@@ -1,14 +1,14 @@
 //! The program of a node on the host of a simulated machine.
 
 use weft_cluster::{AgentParameters, ClusterName, Incarnation, LEASE_MAX, MEMBERSHIP_PORT, Message};
-use weft_nic::{HostCommand, HostEvent};
+use weft_nic::{HostCommand, HostEvent, Nic, SoftNic};
 use weft_node::{CardPort, HostHalf, HostIo, NoHalf, Node, NodeHalf, NodeParameters};
-use weft_sim::{Commands, CpuTime, Host, MachineDisk};
+use weft_sim::{Commands, CpuTime, Host, HostThreads, MachineDisk, NicMachine};
 use weft_time::Instant;
-use weft_waist::{EngineStatus, NodeId, View};
+use weft_waist::{Engine, EngineState, EngineStatus, Epoch, NodeId, View};
 use weft_wire::frame::{self, Flow, Frame};
 
-use crate::{ClusterHost, KeyHolder, Planted};
+use crate::{ClusterHost, KeyHolder, Planted, SimulatedNode};
 
 /// A change of an engine's status, on its node's clock.
 #[derive(Clone, Copy, Debug)]
@@ -269,6 +269,68 @@ impl<H: SimulatedHalf> Host for NodeHost<H> {
         }
         all
     }
+}
+
+/// The program of a host that runs a node.
+pub trait NodeProgram: Host {
+    /// Host half of an engine.
+    type Half: SimulatedHalf;
+
+    /// The node.
+    fn node(&self) -> &Node<Self::Half>;
+}
+
+impl<H: SimulatedHalf> NodeProgram for NodeHost<H> {
+    type Half = H;
+
+    fn node(&self) -> &Node<H> {
+        &self.node
+    }
+}
+
+impl<P: NodeProgram> NodeProgram for HostThreads<P> {
+    type Half = P::Half;
+
+    fn node(&self) -> &Node<P::Half> {
+        self.program().node()
+    }
+}
+
+/// A node with a NIC in software.
+impl<E: Engine, P: NodeProgram> SimulatedNode for NicMachine<SoftNic<E>, P> {
+    fn is_full(&self) -> bool {
+        statuses(self).all(|status| status.state == EngineState::Full)
+    }
+
+    /// The epoch is ignored for engines that do not rely on leases.
+    fn is_full_in(&self, epoch: Epoch) -> bool {
+        (0..).zip(statuses(self)).all(|(slot, status)| {
+            let outlives = self.host().node().half(slot).keeps_data_without_lease();
+            status.state == EngineState::Full && (outlives || status.epoch == epoch)
+        })
+    }
+
+    fn lease_until(&self) -> Instant {
+        self.host().node().lease_until()
+    }
+
+    fn describe(&self) -> String {
+        let states = statuses(self).map(|EngineStatus { epoch, state }| format!("{state} in {epoch}"));
+        let refused = self.host().node().refusal().map(|reason| format!("refused: {reason}"));
+        states.chain(refused).collect::<Vec<_>>().join(", ")
+    }
+
+    fn counters(&self) -> Vec<(String, u64)> {
+        self.nic().counters().into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
+    }
+}
+
+/// Status of the engines of a node.
+fn statuses<E: Engine, P: NodeProgram>(
+    node: &NicMachine<SoftNic<E>, P>,
+) -> impl Iterator<Item = EngineStatus> {
+    let card = node.nic().card();
+    (0..node.host().node().slots()).map(|slot| card.engine(slot).0.status())
 }
 
 /// The first incarnation of a node's process. `life` is the number of earlier starts. Each process has a

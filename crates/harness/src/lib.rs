@@ -7,16 +7,14 @@
 //! crashes the protocol tolerates. A crash loses everything that a killed process loses; the membership
 //! service restarts with its state file.
 //!
+//! A [`Campaign`] makes one run for each seed. An engine's part is a [`Subject`]: it makes the cluster of a
+//! run with its load, a [`Trial`], tells when it serves again, and judges what was recorded. [`Findings`] has
+//! the violations, each with the command that repeats the run.
+//!
 //! [`Cluster::shipped`] needs no builder: its nodes are assembled as `weft start` does, with any of the
-//! shipped engines. A [`NodeCampaign`] runs a [`Subject`] on them: an engine, its clients, and the check of
-//! the answers that they get.
-//!
-//! A [`Contender`] is the smallest interface: an engine of any type, a client with one outstanding call at a
-//! time, and a check. A [`Contest`] measures it under the same conditions as all others, and
-//! [`AnyContender::campaign`] runs a fault campaign of it.
-//!
-//! A campaign makes and checks one run for each seed; [`Findings`] collects the violations, each with the
-//! command that repeats the run.
+//! shipped engines or with one of any other type. A [`Contender`] is all that this needs of an engine: the
+//! engine, a client with one outstanding call at a time, and a check of the answers. A [`NodeCampaign`] runs
+//! fault campaigns of it, and a [`Contest`] measures it under the same conditions as all others.
 
 pub mod activity;
 mod campaign;
@@ -24,7 +22,9 @@ pub mod capture;
 mod clients;
 mod closed_loops;
 mod cluster;
+mod contender;
 mod contest;
+mod findings;
 pub mod gateware;
 mod host;
 mod keys;
@@ -34,22 +34,26 @@ mod partings;
 mod planted;
 pub mod progress;
 mod shipped;
+mod soft_nic;
 mod station;
 
-pub use campaign::{Findings, Judgement, Violation, add_faults, add_live_within, faults_of, random_plan};
+pub use campaign::{Campaign, CampaignResult, LiveWithin, Subject, Times, Trial};
 pub use clients::{CALLED_SLOT, ClientMachine, ClientProgram};
 pub use closed_loops::{Caller, ClosedLoops, Ended, Pace, READ, Turn, UPDATE};
 pub use cluster::{
-    Builder, Cluster, ClusterDirector, ClusterMachine, ClusterShape, MachineOf, NoClients, node_id, running,
+    Builder, Cluster, ClusterDirector, ClusterMachine, ClusterShape, MachineOf, NoClients, SimulatedNode,
+    node_id, running,
 };
-pub use contest::{AnyContender, CLIENTS_BEGIN, Contender, ContenderCluster, Contest, Load, Standing};
-pub use host::{NodeHost, SimulatedHalf, StatusChange, Views, incarnation};
+pub use contender::{Contender, ContenderCluster};
+pub use contest::{AnyContender, CLIENTS_BEGIN, Contest, Load, Standing};
+pub use findings::{Findings, Violation, faults_of};
+pub use host::{NodeHost, NodeProgram, SimulatedHalf, StatusChange, Views, incarnation};
 pub use keys::{KeyHolder, Keys, Sealed, SealedClients, SharedKeys, Watch};
 pub use membership::{Disk, MembershipMachine, SharedDisk};
-pub use node_campaign::{DRIFT_PPM, LEASE, NodeCampaign, NodeCampaignResult, Subject};
-pub use partings::{PartedCluster, Partings};
+pub use node_campaign::{DRIFT_PPM, LEASE, NODE_TIMES, NodeCampaign, NodeCampaignResult, NodeFigures};
 #[cfg(feature = "planted-bugs")]
 pub use planted::NodeBug;
 pub use planted::Planted;
-pub use shipped::{Assemble, ClusterOf, FaultTimes, MakeEngines, OneEngine, ShippedNodes, ShippedParameters};
+pub use shipped::{Assemble, ClusterOf, MakeEngines, OneEngine, ShippedNodes, ShippedParameters};
+pub use soft_nic::{no_queue_pairs, soft_nic};
 pub use station::{ClusterHost, DATAGRAM_BYTES, address, clock, datagram_bytes, hardware, peers};

@@ -4,6 +4,8 @@ use weft_sim::{Fault, FaultPlan};
 use weft_time::{Duration, Instant};
 use weft_waist::{NodeId, NodeSet, View};
 
+use crate::{Builder, Cluster, SimulatedNode};
+
 /// Bound on the time from the beginning of a partial partition until the other nodes serve, in leases. A node
 /// notices the silence after one lease and reports it within a quarter; the service acts on the report within
 /// two; the lease of the excluded node ends after one more.
@@ -16,7 +18,7 @@ struct Parting {
     /// Nodes of the first set and nodes of the second do not receive each other's frames.
     sides: [NodeSet; 2],
     is_deaf: bool,
-    /// Number of crashes before the partition began, if the cluster was whole then.
+    /// Number of crashes and outages before the partition began, if the cluster was whole then.
     crashes: Option<u64>,
     is_over: bool,
 }
@@ -27,19 +29,6 @@ pub struct Partings {
     partings: Vec<Parting>,
     bound: Duration,
     checked: u64,
-}
-
-/// State of a cluster at one time, as the check needs it.
-#[derive(Debug)]
-pub struct PartedCluster<Serves> {
-    /// The newest view.
-    pub view: View,
-    /// Whether all nodes are full members of it and serve.
-    pub is_whole: bool,
-    /// Returns whether a node is a full member of the view and serves.
-    pub serves: Serves,
-    /// Number of crashes and outages so far.
-    pub crashes: u64,
 }
 
 impl Partings {
@@ -72,34 +61,31 @@ impl Partings {
         self.checked
     }
 
-    /// Checks the cluster at `now`. Returns a violation, if there is one. This must be called often.
-    pub fn look<S: Fn(usize) -> bool>(
-        &mut self,
-        now: Instant,
-        look: impl FnOnce() -> PartedCluster<S>,
-    ) -> Option<String> {
+    /// Checks the cluster. Returns a violation, if there is one. This must be called often.
+    pub fn look<B: Builder<Node: SimulatedNode>>(&mut self, cluster: &Cluster<B>) -> Option<String> {
         let bound = self.bound;
         let at = |parting: &Parting| match parting.crashes {
             None => parting.begin,
             Some(_) => parting.begin + bound,
         };
-        let parting = self.partings.iter_mut().find(|parting| !parting.is_over && at(parting) <= now)?;
-        let cluster = look();
-        let Some(before) = parting.crashes else {
-            parting.crashes = Some(cluster.crashes);
-            parting.is_over = !cluster.is_whole;
+        let is_due = |parting: &&mut Parting| !parting.is_over && at(parting) <= cluster.now();
+        let parting = self.partings.iter_mut().find(is_due)?;
+        let faults = cluster.world.fault_counts();
+        let crashes = faults.crash + faults.outage + faults.power;
+        let Some(before) = parting.crashes.replace(crashes) else {
+            parting.is_over = !cluster.is_whole();
             return None;
         };
         parting.is_over = true;
-        if before != cluster.crashes {
+        if before != crashes {
             return None;
         }
         self.checked += 1;
-        let View { epoch, full, joining } = cluster.view;
+        let View { epoch, full, joining } = cluster.view();
         let [one, other] = parting.sides.map(|side| side.intersection(full.union(joining)));
         let is_parted =
             if parting.is_deaf { !other.is_empty() } else { !one.is_empty() && !other.is_empty() };
-        let idle: Vec<_> = full.iter().filter(|node| !(cluster.serves)(node.index())).collect();
+        let idle: Vec<_> = full.iter().filter(|node| !cluster.serves_in_view(node.index())).collect();
         let is_wrong = is_parted || full.is_empty() || !joining.is_empty() || !idle.is_empty();
         is_wrong.then(|| {
             let [one, other] = parting.sides;

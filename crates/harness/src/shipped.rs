@@ -1,22 +1,21 @@
 //! Clusters of the shipped node, assembled as `weft start` does, with any of its engines.
 
-use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::rc::Rc;
 
 use weft_cluster::{AgentParameters, ServiceParameters};
-use weft_nic::{Card, CardConfig, Nic, SoftNic};
+use weft_nic::{Card, CardConfig, SoftNic};
 use weft_node::{
     CardParameters, ConnectionParameters, EngineChoice, HostHalf, NoHalf, NodeEngine, NodeHalf, assemble,
 };
 use weft_sim::{CostProfile, FaultPlan, LocalClock, Machines, NetworkProfile, NicMachine, PlanError};
 use weft_time::{Duration, Instant};
 use weft_verbs::PathMtu;
-use weft_waist::{Engine, EngineState, EngineStatus, Epoch, Memory, NODES_MAX, View};
+use weft_waist::{Engine, Memory, NODES_MAX, View};
 
 use crate::{
     Builder, CALLED_SLOT, ClientMachine, ClientProgram, ClosedLoops, Cluster, ClusterHost, ClusterShape,
-    DATAGRAM_BYTES, MachineOf, NodeHost, Partings, Planted, SimulatedHalf, Views, clock, incarnation,
+    DATAGRAM_BYTES, MachineOf, NodeHost, Planted, SimulatedHalf, SimulatedNode, Views, clock, incarnation,
     node_id, peers, running,
 };
 
@@ -24,8 +23,6 @@ use crate::{
 /// for the scheduling of an operating system, which would outlast the faults of a simulated run.
 const TERMS: ConnectionParameters =
     ConnectionParameters { path_mtu: PathMtu::Bytes1024, timeout: 6, retry_cnt: 7, max_rd_atomic: 4 };
-/// Interval between two checks of a run.
-const STEP: Duration = Duration::from_us(100);
 
 /// A node: NIC with its engines, and the program on its host.
 type NodeOf<A> = NicMachine<SoftNic<<A as Assemble>::Engine>, NodeHost<<A as Assemble>::Half>>;
@@ -98,17 +95,6 @@ pub struct ShippedParameters<A = MakeEngines> {
     pub planted: Planted,
 }
 
-/// When the faults of a campaign end, and which properties must hold afterwards.
-#[derive(Clone, Copy, Debug)]
-pub struct FaultTimes {
-    /// Time at which the last fault is over.
-    pub end: Instant,
-    /// Bound on the time after the last fault until every node is full again.
-    pub live_within: Duration,
-    /// Time for which the run continues after that.
-    pub calm: Duration,
-}
-
 /// Builds nodes as `weft start` does.
 pub struct ShippedNodes<C, A = MakeEngines> {
     parameters: ShippedParameters<A>,
@@ -144,7 +130,7 @@ impl<C: ClientProgram, A: Assemble> Builder for ShippedNodes<C, A> {
     /// a majority of other nodes must be full.
     fn may_crash(&mut self, machines: &Machines<MachineOf<Self>>, victim: usize, view: &View) -> bool {
         let holds_all = |(index, node): &(usize, &NodeOf<A>)| {
-            *index != victim && view.full.contains(node_id(*index)) && is_full_in(node, view.epoch)
+            *index != victim && view.full.contains(node_id(*index)) && node.is_full_in(view.epoch)
         };
         let outlives = |(_, node): (usize, &NodeOf<A>)| {
             let node = node.host().node();
@@ -157,23 +143,6 @@ impl<C: ClientProgram, A: Assemble> Builder for ShippedNodes<C, A> {
 
 /// A simulated cluster with closed loops of clients.
 pub type ClusterOf<C, A> = Cluster<ShippedNodes<ClosedLoops<C>, A>>;
-
-/// Status of the engines of a node.
-fn statuses<E: Engine, H: SimulatedHalf>(
-    node: &NicMachine<SoftNic<E>, NodeHost<H>>,
-) -> impl Iterator<Item = EngineStatus> {
-    let card = node.nic().card();
-    (0..node.host().node().slots()).map(|slot| card.engine(slot).0.status())
-}
-
-/// Whether all engines of a node are full in this epoch. The epoch is ignored for engines that do not rely on
-/// leases.
-fn is_full_in<E: Engine, H: SimulatedHalf>(node: &NicMachine<SoftNic<E>, NodeHost<H>>, epoch: Epoch) -> bool {
-    (0..).zip(statuses(node)).all(|(slot, status)| {
-        let outlives = node.host().node().half(slot).keeps_data_without_lease();
-        status.state == EngineState::Full && (outlives || status.epoch == epoch)
-    })
-}
 
 impl<C: ClientProgram, A: Assemble> Cluster<ShippedNodes<C, A>> {
     /// A cluster of the shipped node at time zero, with a machine for each of the client programs.
@@ -209,55 +178,6 @@ impl<C: ClientProgram, A: Assemble> Cluster<ShippedNodes<C, A>> {
         })
     }
 
-    /// Runs until all faults are over, every node is full again, and `times.calm` has passed. Returns the
-    /// violations, and how long after the last fault every node was full. During partial partitions the other
-    /// nodes must serve.
-    pub fn run_faults(
-        &mut self,
-        times: &FaultTimes,
-        partings: &mut Partings,
-    ) -> (Vec<String>, Option<Duration>) {
-        let mut wrong = Vec::new();
-        while self.world.now() < times.end {
-            let next = (self.world.now() + STEP).min(times.end);
-            self.run_until(next);
-            let serves = |index: usize| {
-                let epoch = self.view().epoch;
-                self.node(index).is_some_and(|node| self.serves(index, node) && is_full_in(node, epoch))
-            };
-            wrong.extend(partings.look(next, || self.while_parted(serves)));
-            if wrong.is_empty()
-                && let Some(node) = self.serving_outside()
-            {
-                wrong.push(format!(
-                    "at {next} node{node} serves by its lease, and the newest view is without it"
-                ));
-            }
-        }
-        let mut live_within = None;
-        while live_within.is_none() && self.world.now() < times.end + times.live_within {
-            let next = self.world.now() + STEP;
-            self.run_until(next);
-            live_within = self.is_whole().then(|| next.saturating_since(times.end));
-        }
-        if live_within.is_none() {
-            let limit = times.live_within;
-            let node = |(index, node): (usize, &NodeOf<A>)| {
-                let engines: Vec<_> =
-                    statuses(node).map(|status| format!("{} in {}", status.state, status.epoch)).collect();
-                format!("node{index}: {}", engines.join(", "))
-            };
-            let nodes: Vec<_> = self.running().map(node).collect();
-            wrong.push(format!(
-                "not every node is full within {limit} of the last fault: {}; {}",
-                self.describe_service(),
-                nodes.join("; ")
-            ));
-        }
-        self.run_until(times.end + times.live_within + times.calm);
-        (wrong, live_within)
-    }
-
     /// The engines that clients call, of all running nodes.
     pub fn called_engines(&self) -> impl Iterator<Item = (usize, &A::Engine)> {
         self.running().map(|(index, node)| (index, node.nic().card().engine(CALLED_SLOT).0))
@@ -278,37 +198,5 @@ impl<C: ClientProgram, A: Assemble> Cluster<ShippedNodes<C, A>> {
                 }
             });
         }
-    }
-
-    /// Counters of all running nodes, added up by name.
-    pub fn counters(&self) -> BTreeMap<&'static str, u64> {
-        let mut sums = BTreeMap::new();
-        for (name, count) in self.running().flat_map(|(_, node)| node.nic().counters()) {
-            *sums.entry(name).or_insert(0) += count;
-        }
-        sums
-    }
-
-    /// Whether the node is full and its lease has not ended.
-    fn serves(&self, index: usize, node: &NodeOf<A>) -> bool {
-        let is_full = |status: EngineStatus| status.state == EngineState::Full;
-        statuses(node).all(is_full) && self.local_now(index) < node.host().node().lease_until()
-    }
-
-    /// Whether every node serves in the newest view.
-    pub fn is_whole(&self) -> bool {
-        let view = self.view();
-        view.full.len() == self.nodes()
-            && self.running().count() == self.nodes()
-            && self.running().all(|(index, node)| self.serves(index, node) && is_full_in(node, view.epoch))
-    }
-
-    /// A node that still serves because of its lease, although it is not in the newest view.
-    fn serving_outside(&self) -> Option<usize> {
-        let members = self.view().members();
-        let is_outside = |(index, node): &(usize, &NodeOf<A>)| {
-            !members.contains(node_id(*index)) && self.serves(*index, node)
-        };
-        self.running().find(is_outside).map(|(index, _)| index)
     }
 }

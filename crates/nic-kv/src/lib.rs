@@ -38,8 +38,8 @@ pub use self::result::{LossRun, NicKvResult, NodesRun, Placed, SaturationRun, Si
 pub use self::saturation::Saturation;
 
 use weft_bench::kv::simulated::{BenchLimit, ClusterParameters, NodeNic, SimulatedBench, SimulatedError};
-use weft_harness::gateware;
 use weft_harness::progress::Progress;
+use weft_harness::{Planted, gateware};
 use weft_workload::Load;
 use weft_workload::{Workload, WorkloadError};
 
@@ -396,8 +396,7 @@ impl NicKvBench {
                 disks: None,
                 #[cfg(feature = "planted-bugs")]
                 planted_bug: None,
-                #[cfg(feature = "planted-bugs")]
-                node_bug: None,
+                planted: Planted::default(),
                 #[cfg(feature = "planted-bugs")]
                 disk_bug: None,
             },

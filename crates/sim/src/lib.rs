@@ -94,7 +94,7 @@ pub use host_threads::HostThreads;
 pub use hosted::HostedMachine;
 pub use link::{LinkConfig, LinkCounters};
 pub use log::{Direction, DropCause, Event, LogHash, Tap, TextLog};
-pub use machine::{Director, Machine, MachineId, Machines, NoCrashes};
+pub use machine::{Director, Machine, MachineId, Machines, NoCrashes, Wrapper};
 pub use meter::HostMeter;
 pub use models::{Batch, BusModel, Charge, DmaModel, MemoryModel, ProcessorModel};
 pub use network::NetworkProfile;

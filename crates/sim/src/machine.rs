@@ -53,21 +53,40 @@ pub trait Machine {
     fn poll_frame(&mut self, frame: &mut Vec<u8>) -> Option<Instant>;
 }
 
-impl<M: Machine + ?Sized> Machine for Box<M> {
+/// A machine that is another machine: a variant of an enum, or a wrapper.
+pub trait Wrapper {
+    /// The other machine.
+    fn inner(&self) -> &dyn Machine;
+
+    /// Mutable access to the other machine.
+    fn inner_mut(&mut self) -> &mut dyn Machine;
+}
+
+impl<M: Machine> Wrapper for Box<M> {
+    fn inner(&self) -> &dyn Machine {
+        &**self
+    }
+
+    fn inner_mut(&mut self) -> &mut dyn Machine {
+        &mut **self
+    }
+}
+
+impl<W: Wrapper> Machine for W {
     fn receive(&mut self, now: Instant, frame: &[u8]) {
-        (**self).receive(now, frame);
+        self.inner_mut().receive(now, frame);
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        (**self).next_deadline()
+        self.inner().next_deadline()
     }
 
     fn wake(&mut self, now: Instant) {
-        (**self).wake(now);
+        self.inner_mut().wake(now);
     }
 
     fn poll_frame(&mut self, frame: &mut Vec<u8>) -> Option<Instant> {
-        (**self).poll_frame(frame)
+        self.inner_mut().poll_frame(frame)
     }
 }
 

@@ -223,11 +223,14 @@ mod tests {
     fn clients_that_ship_are_told_the_truth_whatever_fails() {
         for (engine, seed) in [(EngineName::Smr, 1), (EngineName::Rdt, 2), (EngineName::Lock, 2)] {
             let runs = NodeCampaign::new(3, seed..=seed);
-            engine.check_campaign(runs.nodes, &runs.profile).unwrap();
+            engine.check_campaign(runs.runs.nodes, &runs.profile).unwrap();
             let campaign = engine.contender(CAMPAIGN_VALUE_BYTES);
             let result = campaign.campaign(&runs, &|seed| seed.to_string(), &mut |_| {}).unwrap();
             assert_eq!(result.findings.violations, [], "{engine}");
-            assert!(result.counts["operations"] > 500 && result.faults["crash"] > 0, "{engine}: {result:?}");
+            assert!(
+                result.figures.counts["operations"] > 500 && result.faults["crash"] > 0,
+                "{engine}: {result:?}"
+            );
         }
     }
 }

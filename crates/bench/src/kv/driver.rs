@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 
 use weft_check::{Action, History, Operation, Outcome, Reply};
+use weft_harness::ClientProgram;
 use weft_kv::message::Reply as ReplyMessage;
 use weft_kv::{Client, ClientParameters, ReadPolicy, Task};
 use weft_results::histogram::Recorder;
@@ -351,6 +352,24 @@ impl Driver {
     /// The number of a client in the history, unique over all drivers.
     fn client_base(&self) -> u32 {
         self.parameters.lane.index() * self.parameters.load.clients()
+    }
+}
+
+impl ClientProgram for Driver {
+    fn receive(&mut self, now: Instant, _: usize, (kind, payload): (u8, &[u8])) {
+        self.receive(now, kind, payload);
+    }
+
+    fn next_deadline(&self, now: Instant) -> Option<Instant> {
+        self.next_deadline(now)
+    }
+
+    fn handle_deadline(&mut self, now: Instant) {
+        self.handle_deadline(now);
+    }
+
+    fn poll_transmit(&mut self, payload: &mut Vec<u8>) -> Option<(usize, u8)> {
+        self.poll_transmit(payload).map(|(node, kind)| (node.index(), kind))
     }
 }
 

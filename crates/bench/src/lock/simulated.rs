@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use weft_check::locks::Hold;
-use weft_harness::{Caller, ClosedLoops, ClusterOf, Contest, MakeEngines, Pace, Subject};
+use weft_harness::{Caller, ClosedLoops, ClusterOf, Contender, ContenderCluster, Contest, MakeEngines, Pace};
 use weft_lock::{Client, LockCalls};
 use weft_node::EngineChoice;
 use weft_results::MeasuredRun;
@@ -45,13 +45,13 @@ pub(crate) fn measured_engines() -> MakeEngines {
     engines(weft_lock::Parameters { locks: 16_384, ..weft_lock::Parameters::default() })
 }
 
-impl Subject for Locks {
+impl Contender for Locks {
     type Assembly = MakeEngines;
     type Caller = LockCaller;
 
     const HOLDS: &'static str = "exclusive";
 
-    fn engines(&self, _: usize) -> MakeEngines {
+    fn assembly(&self, _: usize, _: u32) -> MakeEngines {
         engines(weft_lock::Parameters {
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,
@@ -59,24 +59,35 @@ impl Subject for Locks {
         })
     }
 
-    fn clients(&self, nodes: usize, seed: u64) -> Vec<ClosedLoops<LockCaller>> {
+    fn client(&self, number: u32, nodes: usize) -> (Client, LockCaller) {
         let calls = LockCalls {
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,
         };
-        (0..CLIENT_MACHINES).map(|machine| clients(CONTENTION, (seed, machine), nodes, calls)).collect()
+        client(CONTENTION, number, nodes, calls)
     }
 
-    fn judge(
+    fn judge(&self, cluster: &ContenderCluster<Self>) -> Vec<String> {
+        check(&holds(cluster, |caller| caller)).violations
+    }
+
+    fn campaign_clients(&self, nodes: usize, seed: u64) -> Vec<ClosedLoops<LockCaller>> {
+        (0..CLIENT_MACHINES)
+            .map(|machine| clients(CONTENTION, (seed, machine), |number| self.client(number, nodes)))
+            .collect()
+    }
+
+    fn judge_campaign(
         &self,
-        cluster: &ClusterOf<LockCaller, MakeEngines>,
+        cluster: &ContenderCluster<Self>,
         calm_from: Instant,
         counts: &mut BTreeMap<&'static str, u64>,
     ) -> Vec<String> {
         let holds = holds(cluster, |caller| caller);
         *counts.entry("holds").or_default() += holds.len() as u64;
+        let counters = cluster.counters();
         for name in ["expired", "takeovers"] {
-            *counts.entry(name).or_default() += cluster.counters()[name];
+            *counts.entry(name).or_default() += counters[name];
         }
         let mut wrong = check(&holds).violations;
         let calm_from_ns = calm_from.saturating_since(Instant::ZERO).as_ns();
@@ -87,27 +98,28 @@ impl Subject for Locks {
     }
 }
 
-/// The clients of the machine with this number, in a cluster of `nodes` nodes.
+/// The client of this number, from 0, in a cluster of `nodes` nodes.
+fn client(workload: Workload, number: u32, nodes: usize, calls: LockCalls) -> (Client, LockCaller) {
+    let parameters = ClientParameters {
+        first: (number % workload.clients) as usize % nodes,
+        repeat: Duration::from_us(250),
+        pause: Duration::from_us(50),
+        give_up: Duration::from_ms(20),
+        ..ClientParameters::new(u64::from(number + 1) << 32, nodes)
+    };
+    (Client::with_calls(parameters, calls), LockCaller::new(workload, number))
+}
+
+/// The clients of the machine with this number.
 fn clients(
     workload: Workload,
     (seed, machine): (u64, u32),
-    nodes: usize,
-    calls: LockCalls,
+    client: impl Fn(u32) -> (Client, LockCaller),
 ) -> ClosedLoops<LockCaller> {
-    let client = |index: u32| {
-        let number = machine * workload.clients + index;
-        let parameters = ClientParameters {
-            first: index as usize % nodes,
-            repeat: Duration::from_us(250),
-            pause: Duration::from_us(50),
-            give_up: Duration::from_ms(20),
-            ..ClientParameters::new(u64::from(number + 1) << 32, nodes)
-        };
-        (Client::with_calls(parameters, calls), LockCaller::new(workload, number))
-    };
     // With these pauses, some holders call again only after their lock has expired.
     let pace = Pace { longest: Some(workload.pause), after_failure: Duration::ZERO };
-    ClosedLoops::new((0..workload.clients).map(client), 100, pace, Random::new(seed, machine))
+    let numbers = machine * workload.clients..(machine + 1) * workload.clients;
+    ClosedLoops::new(numbers.map(client), 100, pace, Random::new(seed, machine))
 }
 
 /// The holds of all clients, on the world's clock. `load` returns the load on locks of a client.
@@ -134,7 +146,8 @@ pub(crate) fn holds<C: Caller>(
 /// # Errors
 /// The fault plan does not fit the cluster.
 pub fn measure(contest: &Contest, workload: Workload, replay: String) -> Result<MeasuredRun, PlanError> {
-    let clients = clients(workload, (contest.seed, 0), contest.nodes, LockCalls::default());
+    let client = |number| client(workload, number, contest.nodes, LockCalls::default());
+    let clients = clients(workload, (contest.seed, 0), client);
     contest.measure_workload(workload.description(replay), measured_engines(), clients, |cluster| {
         check(&holds(cluster, |caller| caller))
     })
@@ -153,7 +166,7 @@ mod tests {
             let runs = NodeCampaign::new(nodes, 1..=3);
             let result = runs.run(&Locks::default(), |seed| seed.to_string(), |_| {}).unwrap();
             assert_eq!(result.findings.violations, [], "{nodes} nodes");
-            assert!(result.counts["holds"] > 500 && result.faults["crash"] > 0, "{result:?}");
+            assert!(result.figures.counts["holds"] > 500 && result.faults["crash"] > 0, "{result:?}");
         }
     }
 

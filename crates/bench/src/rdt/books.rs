@@ -159,7 +159,7 @@ impl RunRecord {
 
 /// Observer that records the effects at a replica.
 #[derive(Clone, Debug)]
-pub(super) struct Probe {
+pub struct Probe {
     pub(super) node: usize,
     pub(super) books: Shared,
 }

@@ -1,16 +1,14 @@
-//! Fault campaigns: for each seed a cluster with random faults, which is checked.
+//! Fault campaigns of replicated data types.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use weft_cluster::{AgentParameters, ServiceParameters};
-#[cfg(feature = "planted-bugs")]
-use weft_harness::NodeBug;
-use weft_harness::{Findings, Judgement, Planted, add_faults, add_live_within, random_plan};
-use weft_sim::{FaultKinds, NetworkProfile, Stream};
+use weft_harness::{Campaign, Cluster as Nodes, Subject, Times, Trial};
+use weft_sim::{FaultPlan, NetworkProfile, PlanError, Stream};
 use weft_time::{Duration, Instant};
 
-use super::cluster::{Cluster, ClusterParameters};
+use super::cluster::{Cluster, ClusterParameters, Replicas};
 use super::host::Pace;
 use super::system::{Card, Commit, Configuration, System};
 use super::type_name::TypeName;
@@ -25,8 +23,6 @@ const FAULTS_UNTIL: Duration = Duration::from_us(3_000);
 const LEASE: Duration = Duration::from_us(300);
 /// Interval of the heartbeats of a node without a lease.
 const IDLE_INTERVAL: Duration = Duration::from_us(20);
-/// The machine of the membership service.
-const MEMBERSHIP: [&str; 1] = ["membership0"];
 /// Bound on the time from the last fault until every node serves again, and has answered operations requested
 /// after the fault.
 const SERVES_WITHIN: Duration = Duration::from_ms(3);
@@ -41,38 +37,21 @@ const UPDATES: u8 = 50;
 /// Maximum pause between two operations of a client.
 const PAUSE_MAX_NS: u64 = 4_000;
 
-/// Parameters of the runs.
-#[derive(Clone, Debug)]
-pub struct Campaign {
+/// The data types as the subject of a campaign, with 3 to 8 replicas.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ObjectSubject {
     /// The data type; `None`: each seed has the next type.
     pub name: Option<TypeName>,
     /// How calls reach the objects; `None`: the configuration alternates with the seed.
     pub configuration: Option<Configuration>,
-    /// Replicas, 3 to 8.
-    pub nodes: usize,
-    /// One run per seed.
-    pub seeds: std::ops::RangeInclusive<u64>,
-    /// Kinds of injected faults.
-    pub kinds: FaultKinds,
     /// Bug planted in the engine.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<weft_rdt::replica::PlantedBug>,
-    /// Bug planted in the node's program or in the membership service.
-    #[cfg(feature = "planted-bugs")]
-    pub node_bug: Option<NodeBug>,
 }
 
-/// Results of a campaign.
+/// Figures of a campaign.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct CampaignResult {
-    /// `sim`: all times are virtual.
-    pub world: &'static str,
-    /// Replicas of each cluster.
-    pub nodes: u32,
-    /// The first seed.
-    pub seed: u64,
-    /// Runs made.
-    pub seeds_run: u64,
+pub struct ObjectFigures {
     /// Runs by data type.
     pub types: BTreeMap<&'static str, u64>,
     /// Calls made, over all runs.
@@ -87,22 +66,8 @@ pub struct CampaignResult {
     pub steps: u64,
     /// Restarts of nodes.
     pub restarts: u64,
-    /// Views published.
-    pub views: u64,
     /// Number of times that a node became leader of a group.
     pub terms: u64,
-    /// Faults injected, by kind.
-    pub faults: BTreeMap<String, u64>,
-    /// The longest time of all runs from the last fault until every node had answered operations requested
-    /// after it.
-    pub live_within_ns: u64,
-    /// The bound on this time.
-    pub live_within_bound_ns: u64,
-    /// `holds`, or `violation`.
-    pub checked: &'static str,
-    /// Violations.
-    #[serde(flatten)]
-    pub findings: Findings<SeedChoice>,
 }
 
 /// Attributes of the run of a seed.
@@ -115,54 +80,32 @@ pub struct SeedChoice {
     pub configuration: Configuration,
 }
 
-impl Campaign {
-    /// Runs the campaign. `progress` is called with the number of finished seeds; `replay` returns the command that
-    /// repeats the run of a seed.
-    pub fn run(&self, replay: impl Fn(u64) -> String, mut progress: impl FnMut(u64)) -> CampaignResult {
-        let mut result = CampaignResult {
-            world: "sim",
-            nodes: self.nodes as u32,
-            seed: *self.seeds.start(),
-            live_within_bound_ns: SERVES_WITHIN.as_ns(),
-            ..CampaignResult::default()
-        };
-        let mut findings = Findings::default();
-        for seed in self.seeds.clone() {
-            let run = Run::new(self, seed);
-            let ClusterParameters { workload, configuration, .. } = &run.parameters;
-            let about = SeedChoice { name: workload.name().name(), configuration: *configuration };
-            *result.types.entry(about.name).or_insert(0) += 1;
-            findings.add(seed, about, || run.make(&mut result), &replay);
-            result.seeds_run += 1;
-            progress(result.seeds_run);
-        }
-        result.checked = findings.checked("holds");
-        CampaignResult { findings, ..result }
-    }
+/// The run of a seed.
+pub struct ObjectTrial {
+    cluster: Cluster,
+    /// Answers to updates at each node when the faults were over.
+    answered_before: Vec<u64>,
 }
 
-/// The run of one seed.
-struct Run {
-    parameters: ClusterParameters,
-}
-
-impl Run {
-    fn new(campaign: &Campaign, seed: u64) -> Self {
-        let mut random = Stream::new(seed, "rdt campaign", 0);
+impl ObjectSubject {
+    /// The data type and the configuration of a seed.
+    fn choice(&self, seed: u64) -> (TypeName, Configuration) {
         let names: Vec<TypeName> = TypeName::all().collect();
-        let turn = |count: usize| seed as usize % count;
-        let name = campaign.name.unwrap_or(names[turn(names.len())]);
-        let configurations = Configuration::ALL;
+        let turn = seed as usize % names.len();
         // The configuration changes with another period than the type, so that all combinations occur.
-        let configuration = campaign.configuration.unwrap_or(
-            configurations[(seed as usize / names.len() + turn(names.len())) % configurations.len()],
-        );
-        let nodes = campaign.nodes;
+        let configurations = Configuration::ALL;
+        let configuration = configurations[(seed as usize / names.len() + turn) % configurations.len()];
+        (self.name.unwrap_or(names[turn]), self.configuration.unwrap_or(configuration))
+    }
+
+    fn parameters(&self, runs: &Campaign, seed: u64, plan: &FaultPlan) -> ClusterParameters {
+        let (nodes, (name, configuration)) = (runs.nodes, self.choice(seed));
+        let mut random = Stream::new(seed, "rdt campaign", 0);
         let pace = Pace {
             outstanding: random.between(1, 4) as usize,
             pause: Duration::from_ns(random.between(200, PAUSE_MAX_NS)),
         };
-        let parameters = ClusterParameters {
+        ClusterParameters {
             nodes,
             system: System::Weft,
             configuration,
@@ -179,156 +122,181 @@ impl Run {
                 ServiceParameters::new(nodes, LEASE),
                 AgentParameters { idle_interval: IDLE_INTERVAL, ..AgentParameters::default() },
             )),
-            planted: Planted {
-                #[cfg(feature = "planted-bugs")]
-                bug: campaign.node_bug,
-            },
+            planted: runs.planted,
             split: None,
             seed,
-            plan: random_plan(
-                seed,
-                nodes,
-                &MEMBERSHIP,
-                &MEMBERSHIP,
-                FAULTS_FROM..FAULTS_UNTIL,
-                campaign.kinds,
-            ),
+            plan: plan.clone(),
             #[cfg(feature = "planted-bugs")]
-            planted_bug: campaign.planted_bug,
-        };
-        Self { parameters }
+            planted_bug: self.planted_bug,
+        }
+    }
+}
+
+impl Subject for ObjectSubject {
+    type Trial<'a> = ObjectTrial;
+    type Figures = ObjectFigures;
+    type About = SeedChoice;
+
+    fn times(&self, _: &Campaign) -> Times {
+        Times {
+            faults: FAULTS_FROM..FAULTS_UNTIL,
+            faulty_until: FAULTS_FROM,
+            lease: None,
+            live_within: Some(SERVES_WITHIN),
+            step: SLICE,
+        }
     }
 
-    /// Runs the cluster, adds its counts to the result, and returns the violations.
-    fn make(&self, result: &mut CampaignResult) -> Judgement {
-        let mut wrong = Vec::new();
-        let mut cluster = Cluster::new(&self.parameters).expect("the plan names nodes");
-        let begin = Instant::ZERO + FAULTS_FROM;
-        let last_fault = self.parameters.plan.ends_at().max(begin);
-        cluster.run_until(last_fault);
-        let serves = self.serves_within(&mut cluster, last_fault);
-        add_live_within(&mut result.live_within_ns, serves.as_ref().ok().copied());
-        wrong.extend(serves.err());
-        cluster.set_quota(0);
-        wrong.extend(self.delivered_within(&mut cluster));
-        cluster.read_everywhere();
-        cluster.run_for(Duration::from_us(100));
-        let states: Vec<_> =
-            (0..self.parameters.nodes).filter_map(|node| Some((node, cluster.object(node)?))).collect();
+    fn about(&self, _: &Campaign, seed: u64) -> SeedChoice {
+        let (name, configuration) = self.choice(seed);
+        SeedChoice { name: name.name(), configuration }
+    }
+
+    fn trial(&self, runs: &Campaign, seed: u64, plan: &FaultPlan) -> Result<ObjectTrial, PlanError> {
+        let cluster = Cluster::new(&self.parameters(runs, seed, plan))?;
+        Ok(ObjectTrial { cluster, answered_before: Vec::new() })
+    }
+
+    fn holds(&self) -> &'static str {
+        "holds"
+    }
+}
+
+impl ObjectTrial {
+    /// Answers to updates at each node.
+    fn answered(&self) -> Vec<u64> {
+        self.cluster.books.borrow().nodes.iter().map(|node| node.updates_answered()).collect()
+    }
+
+    /// Whether each node serves and has answered operations requested after the last fault. Operations that
+    /// were outstanding then may have been requested before it; two further answers belong to later requests.
+    fn serving(&self) -> Vec<bool> {
+        let more = self.cluster.parameters().pace.outstanding as u64 + 2;
+        let after = self.answered().into_iter().zip(&self.answered_before).enumerate();
+        after
+            .map(|(node, (after, before))| self.cluster.object(node).is_some() && after >= before + more)
+            .collect()
+    }
+}
+
+impl Trial for ObjectTrial {
+    type Nodes = Replicas;
+    type Figures = ObjectFigures;
+
+    fn cluster(&self) -> &Nodes<Replicas> {
+        &self.cluster.machines
+    }
+
+    fn run_until(&mut self, until: Instant) {
+        self.cluster.run_until(until);
+    }
+
+    fn faults_are_over(&mut self) -> Instant {
+        self.answered_before = self.answered();
+        self.now()
+    }
+
+    fn is_live(&mut self) -> bool {
+        self.serving().into_iter().all(|serves| serves)
+    }
+
+    fn describe(&self) -> String {
+        let after = self.answered();
+        let stuck = self.serving().into_iter().enumerate().filter(|(_, serves)| !serves);
+        let stuck = stuck.map(|(node, _)| {
+            let state = self.cluster.engine(node).map(|engine| weft_waist::Engine::status(engine).state);
+            let since = after[node] - self.answered_before[node];
+            format!("node{node} ({state:?}, {since} updates answered since)")
+        });
+        stuck.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Waits until all operations are answered and have reached all replicas.
+    fn settle(&mut self, _: Instant, wrong: &mut Vec<String>) {
+        self.cluster.set_quota(0);
+        let until = self.now() + DELIVERED_WITHIN;
+        self.run_for(SLICE);
+        self.wait(SLICE, until, |trial| {
+            trial.cluster.nudge();
+            let books = trial.cluster.books.borrow();
+            books.all_done() && !books.check.lacks(|node| trial.cluster.engine(node).is_some())
+        });
+        let books = self.cluster.books.borrow();
+        let open = books.nodes.iter().enumerate().filter(|(_, node)| !node.is_done);
+        let open: Vec<String> = open.map(|(node, _)| format!("node{node}")).collect();
+        drop(books);
+        if !open.is_empty() {
+            let open = open.join(", ");
+            wrong.push(format!("{DELIVERED_WITHIN} after the last question {open} has no answer"));
+        }
+        self.cluster.read_everywhere();
+        self.run_for(Duration::from_us(100));
+    }
+
+    fn judge(self, figures: &mut ObjectFigures, wrong: &mut Vec<String>) {
+        let Self { cluster, .. } = self;
+        let nodes = 0..cluster.machines.nodes();
+        let states: Vec<_> = nodes.filter_map(|node| Some((node, cluster.object(node)?))).collect();
         let mut books = cluster.books.borrow_mut();
         books.check.end(states, |_| true);
         let report = books.check.report();
         wrong.extend(report.violations.iter().map(ToString::to_string));
         wrong.append(&mut books.wrong);
-        result.calls += report.calls;
-        result.refused += report.refused;
-        result.unanswered += report.unanswered;
-        result.queries += report.queries;
-        result.steps += report.steps;
-        result.restarts +=
-            books.nodes.iter().map(|node| u64::from(node.lives.saturating_sub(1))).sum::<u64>();
-        result.views += cluster.machines.views().len() as u64;
-        result.terms += cluster.sum("terms");
-        add_faults(&mut result.faults, &cluster.machines.world);
-        Judgement::of(&cluster.machines.world, wrong)
-    }
-
-    /// Checks that every node serves and answers after the last fault.
-    fn serves_within(&self, cluster: &mut Cluster, last_fault: Instant) -> Result<Duration, String> {
-        let answered = |cluster: &Cluster| -> Vec<u64> {
-            cluster.books.borrow().nodes.iter().map(|node| node.updates_answered()).collect()
-        };
-        let before = answered(cluster);
-        // Operations that are outstanding now may have been requested before the last fault. Two further
-        // answers belong to later requests.
-        let more = self.parameters.pace.outstanding as u64 + 2;
-        while cluster.now() < last_fault + SERVES_WITHIN {
-            cluster.run_for(SLICE);
-            let after = answered(cluster);
-            let serves = |node: usize| cluster.object(node).is_some() && after[node] >= before[node] + more;
-            if (0..self.parameters.nodes).all(serves) {
-                return Ok(cluster.now() - last_fault);
-            }
-        }
-        let after = answered(cluster);
-        let stuck: Vec<String> = (0..self.parameters.nodes)
-            .filter(|&node| cluster.object(node).is_none() || after[node] < before[node] + more)
-            .map(|node| {
-                let state = cluster.engine(node).map(|engine| weft_waist::Engine::status(engine).state);
-                format!("node{node} ({state:?}, {} updates answered since)", after[node] - before[node])
-            })
-            .collect();
-        Err(format!("{SERVES_WITHIN} after the last fault not all nodes serve: {}", stuck.join(", ")))
-    }
-
-    /// Checks that all operations are answered and reach all replicas after the last request.
-    fn delivered_within(&self, cluster: &mut Cluster) -> Option<String> {
-        let until = cluster.now() + DELIVERED_WITHIN;
-        while cluster.now() < until {
-            cluster.run_for(SLICE);
-            cluster.nudge();
-            let books = cluster.books.borrow();
-            if books.all_done() && !books.check.lacks(|node| cluster.engine(node).is_some()) {
-                return None;
-            }
-        }
-        let books = cluster.books.borrow();
-        let open: Vec<String> = (0..self.parameters.nodes)
-            .filter(|&node| !books.nodes[node].is_done)
-            .map(|node| format!("node{node}"))
-            .collect();
-        (!open.is_empty())
-            .then(|| format!("{DELIVERED_WITHIN} after the last question {} has no answer", open.join(", ")))
+        *figures.types.entry(cluster.parameters().workload.name().name()).or_insert(0) += 1;
+        figures.calls += report.calls;
+        figures.refused += report.refused;
+        figures.unanswered += report.unanswered;
+        figures.queries += report.queries;
+        figures.steps += report.steps;
+        let restarts = books.nodes.iter().map(|node| u64::from(node.lives.saturating_sub(1)));
+        figures.restarts += restarts.sum::<u64>();
+        figures.terms += cluster.sum("terms");
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use weft_harness::CampaignResult;
+    use weft_sim::FaultKinds;
+
     use super::*;
 
-    fn campaign(seeds: std::ops::RangeInclusive<u64>) -> Campaign {
-        Campaign {
-            name: None,
-            configuration: None,
-            nodes: 3,
-            seeds,
-            kinds: FaultKinds::ALL,
-            #[cfg(feature = "planted-bugs")]
-            planted_bug: None,
-            #[cfg(feature = "planted-bugs")]
-            node_bug: None,
-        }
+    fn run(runs: &Campaign) -> CampaignResult<ObjectFigures, SeedChoice> {
+        runs.run(&ObjectSubject::default(), |seed| seed.to_string(), |_| {}).expect("random plans fit")
     }
 
     #[test]
     fn without_faults_all_is_answered() {
-        let campaign = Campaign { kinds: FaultKinds::NONE, ..campaign(1..=4) };
-        let result = campaign.run(|seed| seed.to_string(), |_| {});
-        assert_eq!((result.checked, result.unanswered, result.restarts), ("holds", 0, 0), "{result:?}");
-        assert!(result.calls > 500 && result.live_within_ns < 1_000_000, "{result:?}");
+        let result = run(&Campaign { kinds: FaultKinds::NONE, ..Campaign::new(3, 1..=4) });
+        let ObjectFigures { unanswered, restarts, calls, .. } = result.figures;
+        assert_eq!((result.checked, unanswered, restarts), ("holds", 0, 0), "{result:?}");
+        assert!(calls > 500 && result.live.unwrap().slowest_ns < 1_000_000, "{result:?}");
     }
 
     /// Without faults, heartbeats arrive in time with any number of nodes, so no running node is suspected
     /// and no leader is replaced.
     #[test]
     fn without_faults_nobody_is_replaced() {
-        let groups = |seed: u64| {
-            let run = Run::new(&campaign(seed..=seed), seed);
-            run.parameters.workload.subject().kind().group_count() as u64
-        };
         for nodes in 3..=8 {
-            let campaign = Campaign { kinds: FaultKinds::NONE, nodes, ..campaign(1..=33) };
-            let result = campaign.run(|seed| seed.to_string(), |_| {});
+            let runs = Campaign { kinds: FaultKinds::NONE, ..Campaign::new(nodes, 1..=33) };
+            let groups = |seed: u64| {
+                let parameters = ObjectSubject::default().parameters(&runs, seed, &FaultPlan::default());
+                parameters.workload.subject().kind().group_count() as u64
+            };
+            let result = run(&runs);
             assert_eq!(result.checked, "holds", "{result:?}");
-            assert_eq!(result.terms, campaign.seeds.clone().map(groups).sum::<u64>(), "{nodes} nodes");
+            assert_eq!(result.figures.terms, runs.seeds.clone().map(groups).sum::<u64>(), "{nodes} nodes");
         }
     }
 
     #[test]
     fn under_faults_all_rules_hold() {
-        let result = campaign(1..=8).run(|seed| seed.to_string(), |_| {});
+        let result = run(&Campaign::new(3, 1..=8));
         assert_eq!(result.checked, "holds", "{result:?}");
-        assert!(result.restarts > 0 && result.faults["loss"] > 0 && result.types.len() == 8, "{result:?}");
-        assert_eq!(result, campaign(1..=8).run(|seed| seed.to_string(), |_| {}));
+        assert!(
+            result.figures.restarts > 0 && result.faults["loss"] > 0 && result.figures.types.len() == 8,
+            "{result:?}"
+        );
+        assert_eq!(result, run(&Campaign::new(3, 1..=8)));
     }
 }

@@ -3,7 +3,7 @@
 use weft_cluster::{AgentParameters, ServiceParameters};
 use weft_harness::{
     Builder, Cluster as Nodes, ClusterHost, ClusterShape, DATAGRAM_BYTES, MachineOf, NoClients, NodeHost,
-    Planted, Views, address, clock, hardware, incarnation, node_id, peers, running,
+    Planted, SimulatedNode, Views, address, clock, hardware, incarnation, node_id, peers, running,
 };
 use weft_nic::{CardConfig, NoEngine, SoftNic, SoftNicConfig};
 use weft_node::{ConnectionParameters, Connections, EngineMemory, HostIo, Purpose, WiredHalf};
@@ -11,13 +11,13 @@ use weft_rdt::replica::{CommitRule, Replica, ReplicaParameters, Summaries};
 use weft_rdt::{MethodSet, Object};
 use weft_sim::{
     Commands, CostProfile, EngineOnHost, FaultPlan, HAMBAND_PROCESS, HOST_PROCESS, HostConfig, Machine,
-    MachineId, Machines, NetworkProfile, NicMachine, PlanError,
+    MachineId, Machines, NetworkProfile, NicMachine, PlanError, Wrapper,
 };
 use weft_smr::Delivery;
 use weft_smr::log::Wire;
 use weft_time::{Duration, Instant};
 use weft_verbs::{PathMtu, Target};
-use weft_waist::{Engine, EngineState, Memory, View};
+use weft_waist::{Engine, EngineState, Epoch, Memory, View};
 
 use super::books::{Probe, RunRecord, Shared};
 use super::host::{ClientHalf, Pace, SLOT};
@@ -39,7 +39,7 @@ const HOST_PULSE: Duration = Duration::from_us(50);
 const HOST_POLL: Duration = Duration::from_ns(250);
 
 /// The engine of every node.
-pub(super) type NodeEngine = Replica<Probe>;
+pub type NodeEngine = Replica<Probe>;
 
 /// Parameters of a cluster.
 #[derive(Clone, Debug)]
@@ -160,14 +160,14 @@ impl ClusterParameters {
 type Process = EngineOnHost<NodeEngine, NodeHost<ClientHalf>>;
 
 /// A node of one of the two placements.
-pub(super) enum Node {
+pub enum Node {
     /// Engine and application on the card.
     Card(Box<NicMachine<SoftNic<NodeEngine>, NodeHost<ClientHalf>>>),
     /// Engine and application in a process beside an RDMA card.
     Host(Box<NicMachine<SoftNic<NoEngine>, Process>>),
 }
 
-impl Node {
+impl Wrapper for Node {
     fn inner(&self) -> &dyn Machine {
         match self {
             Self::Card(machine) => &**machine,
@@ -181,7 +181,9 @@ impl Node {
             Self::Host(machine) => &mut **machine,
         }
     }
+}
 
+impl Node {
     fn engine(&self) -> &NodeEngine {
         match self {
             Self::Card(machine) => machine.nic().card().engine(SLOT).0,
@@ -190,21 +192,26 @@ impl Node {
     }
 }
 
-impl Machine for Node {
-    fn receive(&mut self, now: Instant, frame: &[u8]) {
-        self.inner_mut().receive(now, frame);
+impl SimulatedNode for Node {
+    fn is_full(&self) -> bool {
+        self.engine().status().state == EngineState::Full
     }
 
-    fn next_deadline(&self) -> Option<Instant> {
-        self.inner().next_deadline()
+    /// Replicas do not rely on leases.
+    fn is_full_in(&self, _: Epoch) -> bool {
+        self.is_full()
     }
 
-    fn wake(&mut self, now: Instant) {
-        self.inner_mut().wake(now);
+    fn lease_until(&self) -> Instant {
+        Instant::FAR_FUTURE
     }
 
-    fn poll_frame(&mut self, frame: &mut Vec<u8>) -> Option<Instant> {
-        self.inner_mut().poll_frame(frame)
+    fn describe(&self) -> String {
+        self.engine().describe()
+    }
+
+    fn counters(&self) -> Vec<(String, u64)> {
+        self.engine().counters().into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
     }
 }
 
@@ -338,19 +345,12 @@ impl Cluster {
 
     /// State of all replicas as text, for error messages.
     pub(super) fn describe(&self) -> String {
-        let of = |node| Some(format!("node{node} {}", self.engine(node)?.describe()));
-        (0..self.machines.nodes()).filter_map(of).collect::<Vec<_>>().join("; ")
+        self.machines.describe()
     }
 
     /// The sum of a counter over all nodes that run.
     pub(super) fn sum(&self, name: &str) -> u64 {
-        let engines = (0..self.machines.nodes()).filter_map(|node| self.engine(node));
-        let of = |engine: &NodeEngine| {
-            let counters = engine.counters();
-            let found = counters.iter().find(|(known, _)| *known == name);
-            found.unwrap_or_else(|| panic!("an engine counts {name}")).1
-        };
-        engines.map(of).sum()
+        self.machines.counters()[name]
     }
 
     /// Sets the number of operations that each node still has to begin.
@@ -397,7 +397,7 @@ const TERMS: ConnectionParameters =
     ConnectionParameters { path_mtu: PathMtu::Bytes1024, timeout: 3, retry_cnt: 4, max_rd_atomic: 4 };
 
 /// The replicas of a cluster.
-pub(super) struct Replicas {
+pub struct Replicas {
     parameters: ClusterParameters,
     subject: Subject,
     engine: ReplicaParameters,

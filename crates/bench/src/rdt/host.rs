@@ -64,7 +64,7 @@ enum Phase {
 }
 
 /// The host half of a simulated node: the shipped host half of the object, with a client on the same host.
-pub(super) struct ClientHalf {
+pub struct ClientHalf {
     node: usize,
     nodes: usize,
     books: Shared,

@@ -16,7 +16,7 @@ mod system;
 mod type_name;
 mod workload;
 
-pub use campaign::{Campaign, CampaignResult, DELIVERED_WITHIN, SeedChoice};
+pub use campaign::{DELIVERED_WITHIN, ObjectFigures, ObjectSubject, SeedChoice};
 pub use crash::{
     CrashBench, CrashReport, CrashResult, FailOvers, Mark, Outcome, Timeline, Victim, has_leader,
 };

@@ -1,26 +1,22 @@
-//! Fault campaigns: for each seed a cluster with random faults of a few nodes, which is checked.
+//! Fault campaigns of the rounds: random faults of a few nodes.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
 use serde::Serialize;
 use weft_check::{Options, Verdict};
 use weft_cluster::{AgentParameters, ServiceParameters};
-#[cfg(feature = "planted-bugs")]
-use weft_harness::NodeBug;
-use weft_harness::{Findings, Judgement, Planted, Sealed, add_faults};
-use weft_nic::Nic;
+use weft_harness::{Campaign, Cluster as Nodes, Subject, Times, Trial};
 use weft_node::RoundsPauses;
 use weft_results::NicModel;
 use weft_rounds::Quorums;
 use weft_rounds::message::Phase;
-use weft_sim::{CostProfile, Fault, FaultPlan, LinkDirection, NetworkProfile, Stream};
+use weft_sim::{CostProfile, Fault, FaultPlan, LinkDirection, NetworkProfile, PlanError, Stream};
 use weft_time::{Duration, Instant};
 use weft_waist::EngineState;
 
 use super::DRIFT_PPM;
-use super::cluster::{Cluster, ClusterParameters};
+use super::cluster::{Cluster, ClusterParameters, RoundsNodes};
 use super::engines::{EngineParameters, Service, parameters_for};
 use super::host::HostLoad;
 use super::values::Batch;
@@ -47,6 +43,8 @@ const IDLE_INTERVAL: Duration = Duration::from_us(10);
 /// its earlier messages have expired before it requests to rejoin.
 const PAUSES: RoundsPauses =
     RoundsPauses { start_after: Duration::from_us(30), return_after: Duration::from_us(50) };
+/// Interval between two looks at a run.
+const STEP: Duration = Duration::from_us(100);
 /// Bound on the time from the last fault until every restarted node is a member again. The other nodes remove
 /// it because it is silent; it pauses, requests to rejoin, and is added with a delay of three windows.
 pub const MEMBER_WITHIN: Duration = Duration::from_us(1_000);
@@ -238,13 +236,10 @@ fn duplication(random: &mut Stream) -> Fault {
     }
 }
 
-/// Parameters of the runs.
-#[derive(Clone, Debug)]
-pub struct Campaign {
-    /// Nodes of each cluster, 2 to 8.
-    pub nodes: usize,
-    /// One run per seed.
-    pub seeds: std::ops::RangeInclusive<u64>,
+/// The rounds as the subject of a campaign, with 2 to 8 nodes. Their faults are of a class, not of the kinds
+/// of the campaign.
+#[derive(Clone, Copy, Debug)]
+pub struct RoundsSubject {
     /// Kinds of injected faults.
     pub faults: FaultClass,
     /// Instances in flight.
@@ -258,28 +253,17 @@ pub struct Campaign {
     /// Bug planted in the engine.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<weft_rounds::PlantedBug>,
-    /// Bug planted in the node's program or in the membership service.
-    #[cfg(feature = "planted-bugs")]
-    pub node_bug: Option<NodeBug>,
 }
 
-/// Results of a campaign.
+/// Figures of a campaign.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct CampaignResult {
-    /// `sim`: all times are virtual.
-    pub world: &'static str,
+pub struct RoundsFigures {
     /// The engine's implementation: `soft` or `rtl`.
     pub nic: NicModel,
-    /// Nodes of each cluster.
-    pub nodes: u32,
     /// Failing nodes that the cluster tolerates.
     pub tolerated: u32,
     /// Instances in flight.
     pub window: u64,
-    /// The first seed.
-    pub seed: u64,
-    /// Runs made.
-    pub seeds_run: u64,
     /// Number of runs with more failing nodes than the cluster tolerates. In these runs, only agreement is
     /// checked, and that no node hangs.
     pub seeds_beyond: u64,
@@ -294,16 +278,6 @@ pub struct CampaignResult {
     pub fences: u64,
     /// Membership changes, summed over the nodes that run at the end.
     pub epochs: u64,
-    /// Faults injected, by kind.
-    pub faults: BTreeMap<String, u64>,
-    /// `agree`, `linearizable` or `violation`.
-    pub checked: &'static str,
-    /// Counts of sealed frames, if frames are sealed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub psp: Option<Sealed>,
-    /// Violations.
-    #[serde(flatten)]
-    pub findings: Findings<SeedFailures>,
 }
 
 /// Attributes of the run of a seed.
@@ -313,98 +287,105 @@ pub struct SeedFailures {
     pub faulty: Vec<usize>,
 }
 
-impl Campaign {
-    /// Runs the campaign. `progress` is called with the number of finished seeds; `replay` returns the command that
-    /// repeats the run of a seed.
-    pub fn run(&self, replay: impl Fn(u64) -> String, mut progress: impl FnMut(u64)) -> CampaignResult {
-        let mut result = CampaignResult {
-            world: "sim",
-            nic: self.nic,
-            nodes: self.nodes as u32,
-            tolerated: Quorums::tolerated(self.nodes) as u32,
-            window: self.window,
-            psp: self.psp.then(Sealed::default),
-            seed: *self.seeds.start(),
-            ..CampaignResult::default()
-        };
-        let mut findings = Findings::default();
-        for seed in self.seeds.clone() {
-            let schedule = Schedule::random(seed, self.nodes, self.faults);
-            let about = SeedFailures { faulty: schedule.faulty.clone() };
-            findings.add(seed, about, || self.run_seed(seed, &schedule, &mut result), &replay);
-            result.seeds_run += 1;
-            result.seeds_beyond += u64::from(schedule.beyond);
-            progress(result.seeds_run);
-        }
-        result.checked = findings.checked(match self.service {
-            Service::Streams => "agree",
-            Service::Register => "linearizable",
-        });
-        CampaignResult { findings, ..result }
+/// The run of a seed. Its properties depend on its failures.
+pub struct RoundsTrial {
+    cluster: Cluster,
+    schedule: Schedule,
+}
+
+impl Subject for RoundsSubject {
+    type Trial<'a> = RoundsTrial;
+    type Figures = RoundsFigures;
+    type About = SeedFailures;
+
+    fn times(&self, _: &Campaign) -> Times {
+        let [from, until] = [FAULTS_FROM_US, FAULTS_UNTIL_US].map(Duration::from_us);
+        Times { faults: from..until, faulty_until: from, lease: None, live_within: None, step: STEP }
     }
 
-    fn run_seed(&self, seed: u64, schedule: &Schedule, result: &mut CampaignResult) -> Judgement {
-        let network = NetworkProfile::DETPU;
+    fn figures(&self, runs: &Campaign) -> RoundsFigures {
+        let tolerated = Quorums::tolerated(runs.nodes) as u32;
+        RoundsFigures { nic: self.nic, tolerated, window: self.window, ..RoundsFigures::default() }
+    }
+
+    fn about(&self, runs: &Campaign, seed: u64) -> SeedFailures {
+        SeedFailures { faulty: Schedule::random(seed, runs.nodes, self.faults).faulty }
+    }
+
+    fn plan(&self, runs: &Campaign, seed: u64) -> FaultPlan {
+        Schedule::random(seed, runs.nodes, self.faults).plan
+    }
+
+    fn trial(&self, runs: &Campaign, seed: u64, plan: &FaultPlan) -> Result<RoundsTrial, PlanError> {
+        let (nodes, network) = (runs.nodes, NetworkProfile::DETPU);
         let load = HostLoad { batch: Batch { value_bytes: 64, values: 1 }, outstanding: 8 };
         let parameters =
-            parameters_for(&CostProfile::FPGA, &network, self.window, period_of(self.nodes), PROPOSAL_BYTES);
+            parameters_for(&CostProfile::FPGA, &network, self.window, period_of(nodes), PROPOSAL_BYTES);
         #[cfg(feature = "planted-bugs")]
         let parameters = weft_rounds::Parameters { planted_bug: self.planted_bug, ..parameters };
-        let parameters = ClusterParameters {
-            nodes: self.nodes,
+        let cluster = Cluster::new(&ClusterParameters {
+            nodes,
             network,
             profile: CostProfile::FPGA,
             drift_ppm: DRIFT_PPM,
             load: (self.service == Service::Streams).then_some(load),
             engine: EngineParameters { nic: self.nic, service: self.service, parameters },
             service: Some((
-                ServiceParameters::new(self.nodes, LEASE),
+                ServiceParameters::new(nodes, LEASE),
                 AgentParameters { idle_interval: IDLE_INTERVAL, ..AgentParameters::default() },
             )),
             pauses: PAUSES,
             rotation: self.psp.then_some(ROTATION),
-            planted: Planted {
-                #[cfg(feature = "planted-bugs")]
-                bug: self.node_bug,
-            },
+            planted: runs.planted,
             seed,
-            plan: schedule.plan.clone(),
-        };
-        let mut cluster = Cluster::new(&parameters).expect("the plan names nodes");
-        let begin = Instant::ZERO + Duration::from_us(FAULTS_FROM_US);
-        cluster.run_until(schedule.plan.ends_at().max(begin) + MEMBER_WITHIN);
-        // This is checked while nodes still propose: a node that is stalled now will not recover.
-        let mut wrong = Rules { cluster: &cluster, schedule }.progress();
-        cluster.end_load();
-        cluster.run_for(DECIDED_WITHIN);
-        let rules = Rules { cluster: &cluster, schedule };
-        wrong.extend(rules.outcome());
-        wrong.extend(rules.register());
-        result.rounds += cluster.sum("rounds");
-        result.decided += cluster.books.borrow().agreement.entries();
-        result.operations += cluster.clients().map_or(0, |clients| clients.history().len() as u64);
-        result.fences += cluster.sum("fenced");
-        result.epochs += cluster.sum("epochs");
-        add_faults(&mut result.faults, &cluster.machines.world);
-        if let Some((sealed, watch)) = result.psp.as_mut().zip(cluster.watch.as_ref()) {
-            let watch = watch.borrow();
-            wrong.extend(watch.wrong());
-            let counters = cluster.machines.running().flat_map(|(_, node)| node.nic().counters());
-            sealed.add(&watch, counters.map(|(name, count)| (name.to_owned(), count)));
+            plan: plan.clone(),
+        })?;
+        Ok(RoundsTrial { cluster, schedule: Schedule::random(seed, nodes, self.faults) })
+    }
+
+    fn holds(&self) -> &'static str {
+        match self.service {
+            Service::Streams => "agree",
+            Service::Register => "linearizable",
         }
-        Judgement::of(&cluster.machines.world, wrong)
     }
 }
 
-/// The properties that a run must have, depending on its failures.
-struct Rules<'a> {
-    cluster: &'a Cluster,
-    schedule: &'a Schedule,
+impl Trial for RoundsTrial {
+    type Nodes = RoundsNodes;
+    type Figures = RoundsFigures;
+
+    fn cluster(&self) -> &Nodes<RoundsNodes> {
+        &self.cluster.machines
+    }
+
+    fn run_until(&mut self, until: Instant) {
+        self.cluster.run_until(until);
+    }
+
+    fn settle(&mut self, faults_end: Instant, wrong: &mut Vec<String>) {
+        self.run_until(faults_end + MEMBER_WITHIN);
+        // This is checked while nodes still propose: a node that is stalled now will not recover.
+        wrong.extend(self.stalled());
+        self.cluster.end_load();
+        self.run_for(DECIDED_WITHIN);
+    }
+
+    fn judge(self, figures: &mut RoundsFigures, wrong: &mut Vec<String>) {
+        wrong.extend(self.outcome());
+        wrong.extend(self.register());
+        figures.seeds_beyond += u64::from(self.schedule.beyond);
+        figures.rounds += self.cluster.sum("rounds");
+        figures.decided += self.cluster.books.borrow().agreement.entries();
+        figures.operations += self.cluster.clients().map_or(0, |clients| clients.history().len() as u64);
+        figures.fences += self.cluster.sum("fenced");
+        figures.epochs += self.cluster.sum("epochs");
+    }
 }
 
-impl Rules<'_> {
+impl RoundsTrial {
     fn nodes(&self) -> std::ops::Range<usize> {
-        0..self.cluster.books.borrow().nodes.len()
+        0..self.cluster.machines.nodes()
     }
 
     /// The nodes that must have all properties.
@@ -414,7 +395,7 @@ impl Rules<'_> {
     }
 
     /// Checks that no node is stalled without having fenced itself, and that all restarted nodes are members.
-    fn progress(&self) -> Vec<String> {
+    fn stalled(&self) -> Vec<String> {
         let books = self.cluster.books.borrow();
         let mut wrong = Vec::new();
         for node in self.nodes().filter(|&node| self.cluster.is_up(node)) {

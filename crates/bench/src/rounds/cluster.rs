@@ -6,10 +6,9 @@ use std::rc::Rc;
 use weft_cluster::{AgentParameters, ServiceParameters};
 use weft_harness::{
     Builder, Cluster as Nodes, ClusterHost, ClusterShape, DATAGRAM_BYTES, KeyHolder, Keys, MachineOf,
-    NodeHost, Planted, SharedKeys, Views, Watch, address, clock, datagram_bytes, hardware, incarnation,
-    node_id, peers,
+    NodeHost, Planted, SharedKeys, Views, clock, incarnation, no_queue_pairs, node_id, soft_nic,
 };
-use weft_nic::{CardConfig, SoftNic, SoftNicConfig};
+use weft_nic::SoftNic;
 use weft_node::{RoundsHalf, RoundsPauses};
 use weft_rounds::ClientServerParameters;
 use weft_sim::{CostProfile, FaultPlan, Machines, NetworkProfile, NicMachine, PlanError};
@@ -59,8 +58,6 @@ type NodeMachine = NicMachine<SoftNic<NodeEngine>, NodeHost<ProposerHalf>>;
 pub(super) struct Cluster {
     pub(super) machines: Nodes<RoundsNodes>,
     pub(super) books: Rc<RefCell<RunRecord>>,
-    /// The observer of sealed frames, if frames are sealed.
-    pub(super) watch: Option<Rc<RefCell<Watch>>>,
 }
 
 impl Cluster {
@@ -83,22 +80,17 @@ impl Cluster {
             switch: parameters.network.switch(),
             plan: parameters.plan.clone(),
         };
-        let nodes =
-            RoundsNodes { parameters: parameters.clone(), keys: keys.clone(), books: Rc::clone(&books) };
+        let nodes = RoundsNodes { parameters: parameters.clone(), keys, books: Rc::clone(&books) };
         let clients = parameters.load.is_none();
         let clients = clients.then(|| register::clients(parameters.nodes, parameters.seed, CLIENTS_BEGIN));
-        let mut machines = Nodes::new(&shape, nodes, clients, |index, station| {
+        let machines = Nodes::new(&shape, nodes, clients, |index, station| {
             let mut port = parameters.network.port(station.name(), station.hardware().0);
             if !matches!(station, ClusterHost::Clients(_)) {
                 port.clock = clock(parameters.seed, index, parameters.drift_ppm);
             }
             port
         })?;
-        let watch = keys.map(|keys| Rc::new(RefCell::new(Watch::new(&keys))));
-        if let Some(watch) = &watch {
-            machines.world.add_tap(Box::new(Rc::clone(watch)));
-        }
-        Ok(Self { machines, books, watch })
+        Ok(Self { machines, books })
     }
 
     /// The answers that the clients of the register received.
@@ -161,7 +153,7 @@ impl Cluster {
 }
 
 /// The nodes of a cluster.
-pub(super) struct RoundsNodes {
+pub struct RoundsNodes {
     parameters: ClusterParameters,
     keys: Option<SharedKeys>,
     books: Rc<RefCell<RunRecord>>,
@@ -176,27 +168,11 @@ impl Builder for RoundsNodes {
         if life > 0 {
             self.books.borrow_mut().restarted(node, now);
         }
-        let card = CardConfig {
-            peers: peers(nodes),
-            datagram_bytes: datagram_bytes(self.keys.is_some()),
-            transport: weft_rdma::Config {
-                max_queue_pairs: 1,
-                completion_queue_depth: 1,
-                ..Default::default()
-            },
-            region_bytes: 0,
-        };
-        let config = SoftNicConfig { hardware: hardware(node), address: address(node), card };
-        let mut nic = SoftNic::new(config, vec![(engine.build(), Memory::new(0))]);
-        for other in
-            (0..nodes).map(ClusterHost::node).chain([ClusterHost::Membership, ClusterHost::Clients(0)])
-        {
-            nic.add_neighbour(other.address(), other.hardware());
-        }
+        let stations =
+            (0..nodes).map(ClusterHost::node).chain([ClusterHost::Membership, ClusterHost::Clients(0)]);
         let holder = self.keys.as_ref().map(|keys| KeyHolder::new(keys, ClusterHost::node(node)));
-        if let Some(holder) = &holder {
-            nic.set_psp(holder.psp());
-        }
+        let engines = vec![(engine.build(), Memory::new(0))];
+        let nic = soft_nic((node, nodes), no_queue_pairs(), engines, stations, holder.as_ref());
         let front = ClientServerParameters {
             first_session: incarnation(life).get(),
             clients: FRONT_CLIENTS,

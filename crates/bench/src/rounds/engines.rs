@@ -77,7 +77,7 @@ impl EngineParameters {
 
 /// An engine of a node.
 #[expect(clippy::large_enum_variant, reason = "a cluster has at most eight")]
-pub(super) enum NodeEngine {
+pub enum NodeEngine {
     /// The software engine.
     Streams(Rounds<Ckc>),
     /// The software engine with the register.

@@ -108,7 +108,7 @@ impl RunRecord {
 }
 
 /// The host half of a simulated node: the shipped host half of the rounds, with a proposer on the same host.
-pub(super) struct ProposerHalf {
+pub struct ProposerHalf {
     node: usize,
     life: u32,
     rounds: RoundsHalf,

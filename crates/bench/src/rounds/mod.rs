@@ -13,7 +13,7 @@ mod result;
 mod values;
 
 pub use campaign::{
-    Campaign, CampaignResult, DECIDED_WITHIN, FaultClass, MEMBER_WITHIN, Schedule, SeedFailures,
+    DECIDED_WITHIN, FaultClass, MEMBER_WITHIN, RoundsFigures, RoundsSubject, Schedule, SeedFailures,
 };
 pub use engines::Service;
 pub use gates::{GATES_MEMBERS_MAX, GATES_PROPOSAL_BYTES_MAX, GATES_WINDOW, GatesResult};

@@ -29,7 +29,7 @@ const COMPARE_AND_SET: usize = 2;
 const DELETE: usize = 3;
 
 /// The load of one client.
-pub(super) struct RegisterCaller {
+pub struct RegisterCaller {
     number: u32,
     /// Number of values written.
     written: u64,
@@ -41,7 +41,7 @@ pub(super) struct RegisterCaller {
 }
 
 /// The machine that runs the clients.
-pub(super) type RegisterClients = ClientMachine<ClosedLoops<RegisterCaller>>;
+pub type RegisterClients = ClientMachine<ClosedLoops<RegisterCaller>>;
 
 /// Clients that send their first requests at `begin`.
 pub(super) fn clients(nodes: usize, seed: u64, begin: Instant) -> RegisterClients {

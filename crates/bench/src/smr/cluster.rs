@@ -5,10 +5,10 @@ use std::rc::Rc;
 
 use weft_cluster::{AgentParameters, ServiceParameters};
 use weft_harness::{
-    Builder, Cluster as Machines, ClusterHost, ClusterShape, DATAGRAM_BYTES, MachineOf, NoClients, NodeHost,
-    Planted, Views, address, hardware, incarnation, node_id, peers, running,
+    Builder, Cluster as Machines, ClusterHost, ClusterShape, MachineOf, NoClients, NodeHost, Planted, Views,
+    address, incarnation, node_id, running, soft_nic,
 };
-use weft_nic::{CardConfig, SoftNic, SoftNicConfig};
+use weft_nic::SoftNic;
 use weft_node::{ConnectionParameters, Connections, Purpose, WiredHalf};
 use weft_sim::{CostProfile, FaultPlan, LocalClock, NetworkProfile, NicMachine, PlanError, Stream};
 use weft_smr::log::{Log, LogParameters};
@@ -97,15 +97,6 @@ impl Cluster {
     pub fn nodes(&self) -> usize {
         self.machines.nodes()
     }
-
-    /// The sum of a counter over all running engines.
-    pub fn sum(&self, name: &str) -> u64 {
-        let count = |node| {
-            let counters = self.log(node)?.group().counters().list();
-            counters.into_iter().find(|(known, _)| *known == name).map(|(_, count)| count)
-        };
-        (0..self.nodes()).filter_map(count).sum()
-    }
 }
 
 /// A clock with a random drift but no offset. All clocks must show nearly the same time, because a client
@@ -117,7 +108,7 @@ fn clock(seed: u64, machine: u64, drift_ppm: u32) -> LocalClock {
 }
 
 /// The nodes of a cluster.
-pub(super) struct LogNodes {
+pub struct LogNodes {
     log: LogParameters,
     agent: Option<AgentParameters>,
     profile: CostProfile,
@@ -163,21 +154,12 @@ pub(crate) fn card_with_log(log: &LogParameters, node: usize, memory: Memory) ->
     let nodes = log.group.nodes;
     let purposes = Purpose::of_log(log);
     let queue_pairs = Connections::queue_pairs(nodes, purposes.len()).max(1);
-    let card = CardConfig {
-        peers: peers(nodes),
-        datagram_bytes: DATAGRAM_BYTES,
-        transport: weft_rdma::Config { max_queue_pairs: queue_pairs, ..weft_rdma::Config::default() },
-        region_bytes: 0,
-    };
-    let config = SoftNicConfig { hardware: hardware(node), address: address(node), card };
-    let bytes = log.memory_bytes();
-    let mut nic = SoftNic::new(config, vec![(Log::new(log.clone()), memory)]);
-    let place = (LOG_SLOT, bytes);
+    let transport = weft_rdma::Config { max_queue_pairs: queue_pairs, ..weft_rdma::Config::default() };
+    let engine = (Log::new(log.clone()), memory);
+    let stations = (0..nodes).map(ClusterHost::node).chain([ClusterHost::Membership]);
+    let mut nic = soft_nic((node, nodes), transport, vec![engine], stations, None);
+    let place = (LOG_SLOT, log.memory_bytes());
     let wires = Connections::wire(nic.card_mut(), place, (node, nodes), &purposes, TERMS, address)
         .expect("there is room for queue pairs");
-    for peer in 0..nodes {
-        nic.add_neighbour(address(peer), hardware(peer));
-    }
-    nic.add_neighbour(ClusterHost::Membership.address(), ClusterHost::Membership.hardware());
     (nic, WiredHalf::new(wires, None))
 }

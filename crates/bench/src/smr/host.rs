@@ -188,7 +188,7 @@ fn content(origin: u64, sequence: u64) -> [u8; CONTENT_BYTES] {
 }
 
 /// The host half of a simulated node: the shipped host half of the log, with clients on the same host.
-pub(super) struct LogHalf {
+pub struct LogHalf {
     node: usize,
     wired: WiredHalf,
     books: Rc<RefCell<RunRecord>>,
@@ -198,7 +198,7 @@ pub(super) struct LogHalf {
 }
 
 impl LogHalf {
-    pub fn new(node: usize, wired: WiredHalf, books: Rc<RefCell<RunRecord>>) -> Self {
+    pub(super) fn new(node: usize, wired: WiredHalf, books: Rc<RefCell<RunRecord>>) -> Self {
         Self { node, wired, books, wake_at: Instant::ZERO, due: false }
     }
 

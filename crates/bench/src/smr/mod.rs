@@ -9,7 +9,7 @@ mod measure;
 pub(crate) use cluster::{card_with_log, first_view};
 pub(crate) use host::LOG_SLOT;
 
-pub use campaign::{Campaign, CampaignResult};
+pub use campaign::{LogFigures, LogSubject};
 pub use measure::{FailOver, Quantiles, SmrBench, SmrResult};
 
 /// Maximum clock drift, in parts per million: the tolerance of crystal oscillators of network cards.

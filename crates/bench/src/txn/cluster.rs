@@ -4,9 +4,9 @@ use weft_harness::{DATAGRAM_BYTES, address, hardware, peers};
 use weft_nic::{CardConfig, NoEngine, Peering, RdmaDriver, SoftNic, SoftNicConfig};
 use weft_sim::{
     CostProfile, EngineOnHost, FaultPlan, HOST_DATAGRAMS, HostConfig, HostMeter, HostThreads, Machine,
-    MachineId, NetworkProfile, NicMachine, NoCrashes, PlanError, SwitchConfig, Usage, World,
+    MachineId, NetworkProfile, NicMachine, NoCrashes, PlanError, SwitchConfig, Usage, World, Wrapper,
 };
-use weft_time::{Duration, Instant};
+use weft_time::Duration;
 use weft_txn::Wiring;
 use weft_txn::{Key, Transactions, Version};
 use weft_verbs::{
@@ -60,7 +60,7 @@ pub(super) enum Node {
     Host(Box<NicMachine<SoftNic<NoEngine>, EngineOnHost<Transactions, NodeHost>>>),
 }
 
-impl Node {
+impl Wrapper for Node {
     fn inner(&self) -> &dyn Machine {
         match self {
             Self::Card(machine) => &**machine,
@@ -74,7 +74,9 @@ impl Node {
             Self::Host(machine) => &mut **machine,
         }
     }
+}
 
+impl Node {
     pub(super) fn engine(&self) -> &Transactions {
         match self {
             Self::Card(machine) => machine.nic().card().engine(SLOT).0,
@@ -131,24 +133,6 @@ impl Node {
             Self::Card(machine) => machine.receive_drops(),
             Self::Host(machine) => machine.receive_drops(),
         }
-    }
-}
-
-impl Machine for Node {
-    fn receive(&mut self, now: Instant, frame: &[u8]) {
-        self.inner_mut().receive(now, frame);
-    }
-
-    fn next_deadline(&self) -> Option<Instant> {
-        self.inner().next_deadline()
-    }
-
-    fn wake(&mut self, now: Instant) {
-        self.inner_mut().wake(now);
-    }
-
-    fn poll_frame(&mut self, frame: &mut Vec<u8>) -> Option<Instant> {
-        self.inner_mut().poll_frame(frame)
     }
 }
 

@@ -13,7 +13,7 @@ mod tables;
 mod threads;
 mod without;
 
-pub use campaign::{Campaign, CampaignResult};
+pub use campaign::{TransactionFigures, TransactionsSubject};
 pub use measure::{KindResult, Measured, Point, TxnBench};
 pub use result::TxnResult;
 pub use steps::{PanelResult, Quantity, StepResult, StepsBench, StepsResult};

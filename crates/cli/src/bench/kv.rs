@@ -8,6 +8,7 @@ use weft_bench::kv::simulated::{
     BenchLimit, CaptureWindow, ClusterParameters, SimulatedBench, SimulatedError, SimulatedRun,
 };
 use weft_check::{History, Start, lines};
+use weft_harness::Planted;
 use weft_harness::progress::Progress;
 use weft_kv::{Parameters, ReadPolicy};
 use weft_net::Stop;
@@ -309,8 +310,7 @@ impl KvOptions {
                 disks: None,
                 #[cfg(feature = "planted-bugs")]
                 planted_bug: None,
-                #[cfg(feature = "planted-bugs")]
-                node_bug: None,
+                planted: Planted::default(),
                 #[cfg(feature = "planted-bugs")]
                 disk_bug: None,
             },

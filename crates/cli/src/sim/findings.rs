@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weft_harness::{Findings, Sealed, Violation};
+use weft_harness::{Findings, LiveWithin, Sealed, Violation};
 use weft_results::table::{grouped, time_with_unit};
 
 use crate::replay::CommandLine;
@@ -18,9 +18,10 @@ pub(super) fn list(counts: &BTreeMap<impl AsRef<str> + Ord, u64>) -> String {
 }
 
 /// Time until all nodes were live again in the slowest run, and the bound for it.
-pub(super) fn live_within(ns: u64, bound_ns: u64) -> String {
+pub(super) fn live_within(live: Option<LiveWithin>) -> String {
+    let LiveWithin { bound_ns, slowest_ns } = live.unwrap_or_default();
     let bound = time_with_unit(bound_ns);
-    match ns {
+    match slowest_ns {
         u64::MAX => format!("NOT within {bound} of the last fault"),
         ns => format!("within {} of the last fault (bound {bound})", time_with_unit(ns)),
     }

@@ -1,23 +1,23 @@
 //! `weft sim kv`: fault campaigns of the key-value store.
 
 use clap::Args;
-use weft_bench::kv::simulated::{Campaign, CampaignResult, NodeNic};
+use weft_bench::kv::simulated::{NodeNic, StoreFigures, StoreSubject};
+use weft_harness::CampaignResult;
 use weft_harness::progress::Progress;
 use weft_results::NicModel;
 use weft_results::table::{Column, Table, grouped};
-use weft_sim::FaultKinds;
 
 use super::findings::{self, list, live_within};
+use super::node_bug::NodeBugOption;
 use super::nodes::CampaignGround;
 use super::seeds::SeedOptions;
 use crate::bench::node_nic::NodeNicOptions;
 use crate::failure::Failure;
 use crate::faults::Faults;
 use crate::ground::Ground;
-use crate::parse::Seeds;
+use crate::parse::{self, Seeds};
 use crate::replay::CommandLine;
 use crate::task::{Files, Histories, Task};
-use crate::{faults, parse};
 
 /// Parameters of a campaign.
 #[derive(Clone, Debug, PartialEq, Args)]
@@ -46,10 +46,8 @@ pub(crate) struct KvCampaign {
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_bug)]
     planted_bug: Option<weft_kv::PlantedBug>,
-    /// Plant this known bug around the engines, to see the campaign find it
-    #[cfg(feature = "planted-bugs")]
-    #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_node_bug)]
-    node_bug: Option<weft_harness::NodeBug>,
+    #[command(flatten)]
+    node_bug: NodeBugOption,
     /// Plant this known bug between the engine and its disk, to see the campaign find it
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_disk_bug)]
@@ -57,28 +55,32 @@ pub(crate) struct KvCampaign {
 }
 
 impl Task for KvCampaign {
-    type Found = CampaignResult;
+    type Found = CampaignResult<StoreFigures>;
 
     const KIND: &'static str = "sim kv";
-    const HISTORY: Option<Histories<CampaignResult>> = Some(|result| result.histories.iter().collect());
+    const HISTORY: Option<Histories<Self::Found>> = Some(|result| result.figures.histories.iter().collect());
 
-    fn work(&self) -> Result<CampaignResult, Failure> {
+    fn work(&self) -> Result<Self::Found, Failure> {
         self.work_for(&Files::default())
     }
 
-    fn work_for(&self, files: &Files<Self>) -> Result<CampaignResult, Failure> {
+    fn work_for(&self, files: &Files<Self>) -> Result<Self::Found, Failure> {
         self.seeds.check()?;
-        let campaign = Campaign { keep_histories: files.history.is_some(), ..self.campaign()? };
+        let subject = StoreSubject { keep_histories: files.history.is_some(), ..self.subject()? };
+        let (kinds, plan) = self.faults.chosen()?;
+        if kinds.has_disks() && !matches!(subject.nic, NodeNic::Soft(_)) {
+            return Err(Failure::new(
+                "nodes with disks have NICs in software: leave out --nic, or faults of disks",
+            ));
+        }
+        let runs = self.seeds.runs(self.nodes, kinds, plan, &self.node_bug);
         let mut progress = Progress::new("seeds", self.seeds.chosen().count());
-        campaign.run(|seed| self.command(&Seeds(seed..=seed)).to_string(), |done| progress.set(done)).map_err(
-            |error| match &self.faults {
-                Faults::Plan(path) => Failure::at(path, error),
-                Faults::Kinds(_) => error.into(),
-            },
-        )
+        let replay = |seed| self.command(&Seeds(seed..=seed)).to_string();
+        runs.run(&subject, replay, |done| progress.set(done)).map_err(|error| self.faults.misfit(error))
     }
 
-    fn to_text(&self, result: &CampaignResult) -> String {
+    fn to_text(&self, result: &Self::Found) -> String {
+        let figures = &result.figures;
         let mut table = Table::new([
             Column::numbers("runs", ""),
             Column::numbers("operations", ""),
@@ -89,13 +91,13 @@ impl Task for KvCampaign {
         ]);
         table.row([
             grouped(result.seeds_run),
-            grouped(result.operations),
+            grouped(figures.operations),
             grouped(result.views),
-            grouped(result.lost_acknowledged_writes),
+            grouped(figures.lost_acknowledged_writes),
             grouped(result.findings.violations_found),
             result.checked.to_owned(),
         ]);
-        let disks = result.disks.map_or(String::new(), |disks| {
+        let disks = figures.disks.map_or(String::new(), |disks| {
             format!(
                 "  disks       {} cuts of power, {} durable writes lost; {} of {} runs damaged any disk, {} lost all\n",
                 grouped(disks.power_cuts),
@@ -107,47 +109,30 @@ impl Task for KvCampaign {
         });
         format!(
             "{table}\n  nic         {}, engines on the {}\n  faults      {}\n{disks}  every node  serves again {}\n{}{}",
-            result.nic,
-            result.engine_on,
+            figures.nic,
+            figures.engine_on,
             list(&result.faults),
-            live_within(result.live_within_ns, result.live_within_bound_ns),
+            live_within(result.live),
             findings::sealed(result.psp.as_ref()),
             findings::to_text(&result.findings, &self.command(&self.seeds.chosen()), |()| String::new()),
         )
     }
 
-    fn holds(&self, result: &CampaignResult) -> bool {
+    fn holds(&self, result: &Self::Found) -> bool {
         result.findings.violations_found == 0
     }
 }
 
 impl KvCampaign {
-    fn campaign(&self) -> Result<Campaign, Failure> {
-        let (kinds, plan) = match &self.faults {
-            Faults::Kinds(kinds) => (*kinds, None),
-            Faults::Plan(path) => (FaultKinds::NONE, Some(faults::plan(path)?)),
-        };
-        let nic = self.choose_nic()?;
-        if kinds.has_disks() && !matches!(nic, NodeNic::Soft(_)) {
-            return Err(Failure::new(
-                "nodes with disks have NICs in software: leave out --nic, or faults of disks",
-            ));
-        }
-        Ok(Campaign {
-            nodes: self.nodes,
-            seeds: self.seeds.chosen().0,
-            kinds,
-            plan,
-            nic,
+    fn subject(&self) -> Result<StoreSubject, Failure> {
+        Ok(StoreSubject {
             network: self.ground.network(),
             psp: self.psp,
-            keep_histories: false,
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,
             #[cfg(feature = "planted-bugs")]
-            node_bug: self.node_bug,
-            #[cfg(feature = "planted-bugs")]
             disk_bug: self.disk_bug,
+            ..StoreSubject::new(self.choose_nic()?)
         })
     }
 
@@ -172,8 +157,7 @@ impl KvCampaign {
         #[cfg(feature = "planted-bugs")]
         let line = line
             .given("--planted-bug", self.planted_bug.map(weft_kv::PlantedBug::name))
-            .given("--node-bug", self.node_bug.map(weft_harness::NodeBug::name))
             .given("--disk-bug", self.disk_bug.map(weft_bench::kv::simulated::DiskBug::name));
-        line
+        self.node_bug.add_to(line)
     }
 }

@@ -4,9 +4,10 @@ use clap::Args;
 use weft_harness::progress::Progress;
 use weft_harness::{NodeCampaign, NodeCampaignResult};
 use weft_results::table::{Column, Table, grouped};
-use weft_sim::{CostProfile, FaultKinds, NetworkProfile, PlanError};
+use weft_sim::{CostProfile, NetworkProfile, PlanError};
 
 use super::findings::{self, list, live_within};
+use super::node_bug::NodeBugOption;
 use super::seeds::SeedOptions;
 use crate::failure::Failure;
 use crate::faults::Faults;
@@ -76,10 +77,8 @@ struct NodeRuns {
     /// of a fault plan in TOML. docs/fault-plans.md describes each
     #[arg(long, value_name = "KINDS|PLAN.toml", default_value = "all")]
     faults: Faults,
-    /// A known bug around the engines to run with, to see it caught
-    #[cfg(feature = "planted-bugs")]
-    #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_node_bug)]
-    node_bug: Option<weft_harness::NodeBug>,
+    #[command(flatten)]
+    node_bug: NodeBugOption,
 }
 
 impl<E: EngineOptions> Task for OnNodes<E> {
@@ -88,34 +87,24 @@ impl<E: EngineOptions> Task for OnNodes<E> {
     const KIND: &'static str = E::KIND;
 
     fn work(&self) -> Result<NodeCampaignResult, Failure> {
-        let NodeRuns { nodes, seeds, ground, faults, .. } = &self.runs;
+        let NodeRuns { nodes, seeds, ground, faults, node_bug } = &self.runs;
         self.engine.check(*nodes, &ground.profile())?;
         seeds.check()?;
-        let (kinds, plan) = match faults {
-            Faults::Kinds(kinds) => (faults::without_disks(*kinds)?, None),
-            Faults::Plan(path) => (FaultKinds::NONE, Some(faults::plan(path)?)),
-        };
+        let (kinds, plan) = faults.chosen()?;
         let runs = NodeCampaign {
-            nodes: *nodes,
-            seeds: seeds.chosen().0,
+            runs: seeds.runs(*nodes, faults::without_disks(kinds)?, plan, node_bug),
             network: ground.network(),
             profile: ground.profile(),
-            kinds,
-            plan,
-            #[cfg(feature = "planted-bugs")]
-            node_bug: self.runs.node_bug,
         };
         let mut progress = Progress::new("seeds", seeds.chosen().count());
         let replay = |seed| self.command(&Seeds(seed..=seed)).to_string();
-        self.engine.run(&runs, &replay, &mut |done| progress.set(done)).map_err(|error| match faults {
-            Faults::Plan(path) => Failure::at(path, error),
-            Faults::Kinds(_) => error.into(),
-        })
+        let result = self.engine.run(&runs, &replay, &mut |done| progress.set(done));
+        result.map_err(|error| faults.misfit(error))
     }
 
     fn to_text(&self, result: &NodeCampaignResult) -> String {
         let counted = [("runs", result.seeds_run)].into_iter();
-        let counted = counted.chain(result.counts.iter().map(|(name, count)| (*name, *count)));
+        let counted = counted.chain(result.figures.counts.iter().map(|(name, count)| (*name, *count)));
         let last = [("views", result.views), ("violations", result.findings.violations_found)];
         let counted: Vec<_> = counted.chain(last).collect();
         let columns = counted.iter().map(|(name, _)| Column::numbers(name, ""));
@@ -124,7 +113,7 @@ impl<E: EngineOptions> Task for OnNodes<E> {
         format!(
             "{table}\n  faults      {}\n  every node  serves again {}\n{}",
             list(&result.faults),
-            live_within(result.live_within_ns, result.live_within_bound_ns),
+            live_within(result.live),
             findings::to_text(&result.findings, &self.command(&self.runs.seeds.chosen()), |()| String::new()),
         )
     }
@@ -137,14 +126,11 @@ impl<E: EngineOptions> Task for OnNodes<E> {
 impl<E: EngineOptions> OnNodes<E> {
     /// The command that repeats the runs of these seeds.
     fn command(&self, seeds: &Seeds) -> CommandLine {
-        let NodeRuns { nodes, ground, faults, .. } = &self.runs;
+        let NodeRuns { nodes, ground, faults, node_bug, .. } = &self.runs;
         let line = CommandLine::new(&format!("weft {}", E::KIND))
             .option("--nodes", nodes)
             .option("--seeds", seeds)
             .option("--faults", faults);
-        let line = ground.add_to(line);
-        #[cfg(feature = "planted-bugs")]
-        let line = line.given("--node-bug", self.runs.node_bug.map(weft_harness::NodeBug::name));
-        self.engine.add_to(line)
+        self.engine.add_to(node_bug.add_to(ground.add_to(line)))
     }
 }

@@ -1,12 +1,14 @@
 //! `weft sim rdt`: fault campaigns of replicated data types.
 
 use clap::Args;
-use weft_bench::rdt::{Campaign, CampaignResult, Configuration, DELIVERED_WITHIN, TypeName};
+use weft_bench::rdt::{Configuration, DELIVERED_WITHIN, ObjectFigures, ObjectSubject, SeedChoice, TypeName};
+use weft_harness::CampaignResult;
 use weft_harness::progress::Progress;
 use weft_results::table::{Column, Table, grouped};
 use weft_sim::FaultKinds;
 
 use super::findings::{self, list, live_within};
+use super::node_bug::NodeBugOption;
 use super::seeds::SeedOptions;
 use crate::failure::Failure;
 use crate::faults;
@@ -49,25 +51,31 @@ pub(crate) struct RdtCampaign {
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_rdt_bug)]
     planted_bug: Option<weft_rdt::replica::PlantedBug>,
-    /// A known bug around the engines to run with, to see it caught
-    #[cfg(feature = "planted-bugs")]
-    #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_node_bug)]
-    node_bug: Option<weft_harness::NodeBug>,
+    #[command(flatten)]
+    node_bug: NodeBugOption,
 }
 
 impl Task for RdtCampaign {
-    type Found = CampaignResult;
+    type Found = CampaignResult<ObjectFigures, SeedChoice>;
 
     const KIND: &'static str = "sim rdt";
 
-    fn work(&self) -> Result<CampaignResult, Failure> {
+    fn work(&self) -> Result<Self::Found, Failure> {
         self.seeds.check()?;
-        let campaign = self.campaign();
+        let subject = ObjectSubject {
+            name: self.name,
+            configuration: self.configuration,
+            #[cfg(feature = "planted-bugs")]
+            planted_bug: self.planted_bug,
+        };
+        let runs = self.seeds.runs(self.nodes, self.faults, None, &self.node_bug);
         let mut progress = Progress::new("seeds", self.seeds.chosen().count());
-        Ok(campaign.run(|seed| self.command(&Seeds(seed..=seed)).to_string(), |done| progress.set(done)))
+        let replay = |seed| self.command(&Seeds(seed..=seed)).to_string();
+        Ok(runs.run(&subject, replay, |done| progress.set(done))?)
     }
 
-    fn to_text(&self, result: &CampaignResult) -> String {
+    fn to_text(&self, result: &Self::Found) -> String {
+        let figures = &result.figures;
         let mut table = Table::new([
             Column::numbers("runs", ""),
             Column::numbers("calls", ""),
@@ -83,14 +91,14 @@ impl Task for RdtCampaign {
         ]);
         table.row([
             grouped(result.seeds_run),
-            grouped(result.calls),
-            grouped(result.refused),
-            grouped(result.unanswered),
-            grouped(result.queries),
-            grouped(result.steps),
-            grouped(result.restarts),
+            grouped(figures.calls),
+            grouped(figures.refused),
+            grouped(figures.unanswered),
+            grouped(figures.queries),
+            grouped(figures.steps),
+            grouped(figures.restarts),
             grouped(result.views),
-            grouped(result.terms),
+            grouped(figures.terms),
             grouped(result.findings.violations_found),
             result.checked.to_owned(),
         ]);
@@ -98,33 +106,19 @@ impl Task for RdtCampaign {
             "{table}\n  nodes       {}\n  faults      {}\n  every node  serves again {}; all is delivered within {DELIVERED_WITHIN}\n{}",
             result.nodes,
             list(&result.faults),
-            live_within(result.live_within_ns, result.live_within_bound_ns),
+            live_within(result.live),
             findings::to_text(&result.findings, &self.command(&self.seeds.chosen()), |run| {
                 format!(" ({}, {})", run.name, run.configuration)
             }),
         )
     }
 
-    fn holds(&self, result: &CampaignResult) -> bool {
+    fn holds(&self, result: &Self::Found) -> bool {
         result.findings.violations_found == 0
     }
 }
 
 impl RdtCampaign {
-    fn campaign(&self) -> Campaign {
-        Campaign {
-            name: self.name,
-            configuration: self.configuration,
-            nodes: self.nodes,
-            seeds: self.seeds.chosen().0,
-            kinds: self.faults,
-            #[cfg(feature = "planted-bugs")]
-            planted_bug: self.planted_bug,
-            #[cfg(feature = "planted-bugs")]
-            node_bug: self.node_bug,
-        }
-    }
-
     /// The command that repeats the runs of these seeds.
     fn command(&self, seeds: &Seeds) -> CommandLine {
         let Self { nodes, seeds: _, faults, name, configuration, .. } = self;
@@ -135,9 +129,7 @@ impl RdtCampaign {
             .given("--type", *name)
             .given("--configuration", *configuration);
         #[cfg(feature = "planted-bugs")]
-        let line = line
-            .given("--planted-bug", self.planted_bug.map(weft_rdt::replica::PlantedBug::name))
-            .given("--node-bug", self.node_bug.map(weft_harness::NodeBug::name));
-        line
+        let line = line.given("--planted-bug", self.planted_bug.map(weft_rdt::replica::PlantedBug::name));
+        self.node_bug.add_to(line)
     }
 }

@@ -1,12 +1,17 @@
 //! `weft sim rounds`: fault campaigns of the rounds engine.
 
 use clap::Args;
-use weft_bench::rounds::{Campaign, CampaignResult, DECIDED_WITHIN, FaultClass, MEMBER_WITHIN, Service};
+use weft_bench::rounds::{
+    DECIDED_WITHIN, FaultClass, MEMBER_WITHIN, RoundsFigures, RoundsSubject, SeedFailures, Service,
+};
+use weft_harness::CampaignResult;
 use weft_harness::progress::Progress;
 use weft_results::NicModel;
 use weft_results::table::{Column, Table, grouped};
+use weft_sim::FaultKinds;
 
 use super::findings::{self, list};
+use super::node_bug::NodeBugOption;
 use super::seeds::SeedOptions;
 use crate::failure::Failure;
 use crate::parse::{self, Seeds};
@@ -52,40 +57,41 @@ pub(crate) struct RoundsCampaign {
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_rounds_bug)]
     planted_bug: Option<weft_rounds::PlantedBug>,
-    /// A known bug around the engines to run with, to see it caught
-    #[cfg(feature = "planted-bugs")]
-    #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_node_bug)]
-    node_bug: Option<weft_harness::NodeBug>,
+    #[command(flatten)]
+    node_bug: NodeBugOption,
 }
 
 impl Task for RoundsCampaign {
-    type Found = CampaignResult;
+    type Found = CampaignResult<RoundsFigures, SeedFailures>;
 
     const KIND: &'static str = "sim rounds";
 
-    fn work(&self) -> Result<CampaignResult, Failure> {
+    fn work(&self) -> Result<Self::Found, Failure> {
         self.seeds.check()?;
-        let campaign = self.campaign()?;
+        let subject = self.subject()?;
+        let runs = self.seeds.runs(self.nodes, FaultKinds::NONE, None, &self.node_bug);
         let mut progress = Progress::new("seeds", self.seeds.chosen().count());
-        Ok(campaign.run(|seed| self.command(&Seeds(seed..=seed)).to_string(), |done| progress.set(done)))
+        let replay = |seed| self.command(&Seeds(seed..=seed)).to_string();
+        Ok(runs.run(&subject, replay, |done| progress.set(done))?)
     }
 
-    fn to_text(&self, result: &CampaignResult) -> String {
+    fn to_text(&self, result: &Self::Found) -> String {
+        let figures = &result.figures;
         let mut table = Table::new([
             Column::numbers("runs", ""),
             Column::numbers("beyond t", ""),
             Column::numbers("rounds", ""),
-            Column::numbers(if result.operations > 0 { "operations" } else { "decided" }, ""),
+            Column::numbers(if figures.operations > 0 { "operations" } else { "decided" }, ""),
             Column::numbers("fences", ""),
             Column::numbers("violations", ""),
             Column::words("checked"),
         ]);
         table.row([
             grouped(result.seeds_run),
-            grouped(result.seeds_beyond),
-            grouped(result.rounds),
-            grouped(result.decided.max(result.operations)),
-            grouped(result.fences),
+            grouped(figures.seeds_beyond),
+            grouped(figures.rounds),
+            grouped(figures.decided.max(figures.operations)),
+            grouped(figures.fences),
             grouped(result.findings.violations_found),
             result.checked.to_owned(),
         ]);
@@ -93,9 +99,9 @@ impl Task for RoundsCampaign {
             "{table}\n  nodes       {}, of which {} may fail; window {}, engine {}\n  faults      {}\n  \
              in time     decided everywhere within {DECIDED_WITHIN}, members again within {MEMBER_WITHIN} of the last fault\n{}{}",
             result.nodes,
-            result.tolerated,
-            result.window,
-            result.nic,
+            figures.tolerated,
+            figures.window,
+            figures.nic,
             list(&result.faults),
             findings::sealed(result.psp.as_ref()),
             findings::to_text(&result.findings, &self.command(&self.seeds.chosen()), |run| {
@@ -104,13 +110,13 @@ impl Task for RoundsCampaign {
         )
     }
 
-    fn holds(&self, result: &CampaignResult) -> bool {
+    fn holds(&self, result: &Self::Found) -> bool {
         result.findings.violations_found == 0
     }
 }
 
 impl RoundsCampaign {
-    fn campaign(&self) -> Result<Campaign, Failure> {
+    fn subject(&self) -> Result<RoundsSubject, Failure> {
         let window = parse::window_for(self.window, self.nodes)?;
         parse::fit_into_gates(self.nic, self.nodes, window, 0)?;
         if self.nic == NicModel::Rtl && self.service == Service::Register {
@@ -118,9 +124,7 @@ impl RoundsCampaign {
                 "the register is software only; choose --service streams or --nic soft",
             ));
         }
-        Ok(Campaign {
-            nodes: self.nodes,
-            seeds: self.seeds.chosen().0,
+        Ok(RoundsSubject {
             faults: self.faults,
             window,
             nic: self.nic,
@@ -128,8 +132,6 @@ impl RoundsCampaign {
             psp: self.psp,
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,
-            #[cfg(feature = "planted-bugs")]
-            node_bug: self.node_bug,
         })
     }
 
@@ -145,9 +147,7 @@ impl RoundsCampaign {
             .unless(Service::Streams, "--service", *service)
             .flag("--psp", *psp);
         #[cfg(feature = "planted-bugs")]
-        let line = line
-            .given("--planted-bug", self.planted_bug.map(weft_rounds::PlantedBug::name))
-            .given("--node-bug", self.node_bug.map(weft_harness::NodeBug::name));
-        line
+        let line = line.given("--planted-bug", self.planted_bug.map(weft_rounds::PlantedBug::name));
+        self.node_bug.add_to(line)
     }
 }

@@ -1,11 +1,13 @@
 //! `weft sim smr`: fault campaigns of the replicated log.
 
 use clap::Args;
-use weft_bench::smr::{Campaign, CampaignResult};
+use weft_bench::smr::{LogFigures, LogSubject};
+use weft_harness::CampaignResult;
 use weft_harness::progress::Progress;
 use weft_results::table::{Column, Table, grouped};
 
 use super::findings::{self, list, live_within};
+use super::node_bug::NodeBugOption;
 use super::seeds::SeedOptions;
 use crate::failure::Failure;
 use crate::faults::{self, Faults};
@@ -40,25 +42,34 @@ pub(crate) struct SmrCampaign {
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_smr_bug)]
     planted_bug: Option<weft_smr::PlantedBug>,
-    /// A known bug around the engines to run with, to see it caught
-    #[cfg(feature = "planted-bugs")]
-    #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_node_bug)]
-    node_bug: Option<weft_harness::NodeBug>,
+    #[command(flatten)]
+    node_bug: NodeBugOption,
 }
 
 impl Task for SmrCampaign {
-    type Found = CampaignResult;
+    type Found = CampaignResult<LogFigures>;
 
     const KIND: &'static str = "sim smr";
 
-    fn work(&self) -> Result<CampaignResult, Failure> {
+    fn work(&self) -> Result<Self::Found, Failure> {
         self.seeds.check()?;
-        let campaign = self.campaign()?;
+        let Faults::Kinds(kinds) = self.faults else {
+            return Err(Failure::new("the log's campaigns take kinds of faults, not a plan"));
+        };
+        let kinds = faults::without_disks(kinds)?;
+        let subject = LogSubject {
+            delivery: None,
+            #[cfg(feature = "planted-bugs")]
+            planted_bug: self.planted_bug,
+        };
+        let runs = self.seeds.runs(self.nodes, kinds, None, &self.node_bug);
         let mut progress = Progress::new("seeds", self.seeds.chosen().count());
-        Ok(campaign.run(|seed| self.command(&Seeds(seed..=seed)).to_string(), |done| progress.set(done)))
+        let replay = |seed| self.command(&Seeds(seed..=seed)).to_string();
+        Ok(runs.run(&subject, replay, |done| progress.set(done))?)
     }
 
-    fn to_text(&self, result: &CampaignResult) -> String {
+    fn to_text(&self, result: &Self::Found) -> String {
+        let figures = &result.figures;
         let mut table = Table::new([
             Column::numbers("runs", ""),
             Column::numbers("appends", ""),
@@ -71,10 +82,10 @@ impl Task for SmrCampaign {
         ]);
         table.row([
             grouped(result.seeds_run),
-            grouped(result.appends),
-            grouped(result.leaderships),
-            grouped(result.adopted),
-            grouped(result.snapshots),
+            grouped(figures.appends),
+            grouped(figures.leaderships),
+            grouped(figures.adopted),
+            grouped(figures.snapshots),
             grouped(result.views),
             grouped(result.findings.violations_found),
             result.checked.to_owned(),
@@ -83,33 +94,17 @@ impl Task for SmrCampaign {
             "{table}\n  nodes       {}\n  faults      {}\n  every node  takes part again {}\n{}",
             result.nodes,
             list(&result.faults),
-            live_within(result.live_within_ns, result.live_within_bound_ns),
+            live_within(result.live),
             findings::to_text(&result.findings, &self.command(&self.seeds.chosen()), |()| String::new()),
         )
     }
 
-    fn holds(&self, result: &CampaignResult) -> bool {
+    fn holds(&self, result: &Self::Found) -> bool {
         result.findings.violations_found == 0
     }
 }
 
 impl SmrCampaign {
-    fn campaign(&self) -> Result<Campaign, Failure> {
-        let Faults::Kinds(faults) = self.faults else {
-            return Err(Failure::new("the log's campaigns take kinds of faults, not a plan"));
-        };
-        Ok(Campaign {
-            nodes: self.nodes,
-            seeds: self.seeds.chosen().0,
-            faults: faults::without_disks(faults)?,
-            delivery: None,
-            #[cfg(feature = "planted-bugs")]
-            planted_bug: self.planted_bug,
-            #[cfg(feature = "planted-bugs")]
-            node_bug: self.node_bug,
-        })
-    }
-
     /// The command that repeats the runs of these seeds.
     fn command(&self, seeds: &Seeds) -> CommandLine {
         let line = CommandLine::new("weft sim smr")
@@ -117,9 +112,7 @@ impl SmrCampaign {
             .option("--seeds", seeds)
             .option("--faults", &self.faults);
         #[cfg(feature = "planted-bugs")]
-        let line = line
-            .given("--planted-bug", self.planted_bug.map(weft_smr::PlantedBug::name))
-            .given("--node-bug", self.node_bug.map(weft_harness::NodeBug::name));
-        line
+        let line = line.given("--planted-bug", self.planted_bug.map(weft_smr::PlantedBug::name));
+        self.node_bug.add_to(line)
     }
 }

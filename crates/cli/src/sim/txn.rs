@@ -2,12 +2,14 @@
 
 use clap::Args;
 use weft_applications::WorkloadName;
-use weft_bench::txn::{Campaign, CampaignResult};
+use weft_bench::txn::{TransactionFigures, TransactionsSubject};
+use weft_harness::CampaignResult;
 use weft_harness::progress::Progress;
 use weft_results::table::{Column, Table, grouped};
 use weft_sim::FaultKinds;
 
 use super::findings::{self, list, live_within};
+use super::node_bug::NodeBugOption;
 use super::seeds::SeedOptions;
 use crate::failure::Failure;
 use crate::faults;
@@ -57,26 +59,33 @@ pub(crate) struct TxnCampaign {
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_txn_bug)]
     planted_bug: Option<weft_txn::PlantedBug>,
-    /// Plant this known bug around the engines, to see the campaign find it
-    #[cfg(feature = "planted-bugs")]
-    #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_node_bug)]
-    node_bug: Option<weft_harness::NodeBug>,
+    #[command(flatten)]
+    node_bug: NodeBugOption,
 }
 
 impl Task for TxnCampaign {
-    type Found = CampaignResult;
+    type Found = CampaignResult<TransactionFigures>;
 
     const KIND: &'static str = "sim txn";
 
-    fn work(&self) -> Result<CampaignResult, Failure> {
+    fn work(&self) -> Result<Self::Found, Failure> {
         self.seeds.check()?;
         self.check()?;
-        let campaign = self.campaign();
+        let subject = TransactionsSubject {
+            workload: self.workload,
+            replication: self.replication,
+            lose_shard: self.lose_shard,
+            #[cfg(feature = "planted-bugs")]
+            planted_bug: self.planted_bug,
+        };
+        let runs = self.seeds.runs(self.nodes, self.faults, None, &self.node_bug);
         let mut progress = Progress::new("seeds", self.seeds.chosen().count());
-        Ok(campaign.run(|seed| self.command(&Seeds(seed..=seed)).to_string(), |done| progress.set(done)))
+        let replay = |seed| self.command(&Seeds(seed..=seed)).to_string();
+        Ok(runs.run(&subject, replay, |done| progress.set(done))?)
     }
 
-    fn to_text(&self, result: &CampaignResult) -> String {
+    fn to_text(&self, result: &Self::Found) -> String {
+        let figures = &result.figures;
         let mut table = Table::new([
             Column::numbers("runs", ""),
             Column::numbers("committed", ""),
@@ -90,12 +99,12 @@ impl Task for TxnCampaign {
         ]);
         table.row([
             grouped(result.seeds_run),
-            grouped(result.committed),
-            grouped(result.aborted),
-            grouped(result.unanswered),
-            grouped(result.unknown_but_seen),
+            grouped(figures.committed),
+            grouped(figures.aborted),
+            grouped(figures.unanswered),
+            grouped(figures.unknown_but_seen),
             grouped(result.views),
-            grouped(result.restarts),
+            grouped(figures.restarts),
             grouped(result.findings.violations_found),
             result.checked.to_owned(),
         ]);
@@ -103,19 +112,19 @@ impl Task for TxnCampaign {
             "{table}\n  cluster     {} nodes, {} replicas of each shard, {}\n  faults      {}\n  crashed at  {}\n  \
              every node  commits again {}\n",
             result.nodes,
-            result.replication,
-            list(&result.workloads),
+            figures.replication,
+            list(&figures.workloads),
             list(&result.faults),
-            list(&result.step_crashes),
-            live_within(result.live_within_ns, result.live_within_bound_ns),
+            list(&figures.step_crashes),
+            live_within(result.live),
         );
         if self.lose_shard {
-            text += &format!("  lost shards {} calls were told so\n", grouped(result.unavailable));
+            text += &format!("  lost shards {} calls were told so\n", grouped(figures.unavailable));
         }
         text + &findings::to_text(&result.findings, &self.command(&self.seeds.chosen()), |()| String::new())
     }
 
-    fn holds(&self, result: &CampaignResult) -> bool {
+    fn holds(&self, result: &Self::Found) -> bool {
         result.findings.violations_found == 0
     }
 }
@@ -137,21 +146,6 @@ impl TxnCampaign {
         Ok(())
     }
 
-    fn campaign(&self) -> Campaign {
-        Campaign {
-            workload: self.workload,
-            nodes: self.nodes,
-            replication: self.replication,
-            seeds: self.seeds.chosen().0,
-            kinds: self.faults,
-            lose_shard: self.lose_shard,
-            #[cfg(feature = "planted-bugs")]
-            planted_bug: self.planted_bug,
-            #[cfg(feature = "planted-bugs")]
-            node_bug: self.node_bug,
-        }
-    }
-
     /// The command that repeats the runs of these seeds.
     fn command(&self, seeds: &Seeds) -> CommandLine {
         let Self { nodes, replication, workload, seeds: _, faults, lose_shard, .. } = self;
@@ -163,9 +157,7 @@ impl TxnCampaign {
             .option("--faults", faults)
             .flag("--lose-shard", *lose_shard);
         #[cfg(feature = "planted-bugs")]
-        let line = line
-            .given("--planted-bug", self.planted_bug.map(weft_txn::PlantedBug::name))
-            .given("--node-bug", self.node_bug.map(weft_harness::NodeBug::name));
-        line
+        let line = line.given("--planted-bug", self.planted_bug.map(weft_txn::PlantedBug::name));
+        self.node_bug.add_to(line)
     }
 }

@@ -1,57 +1,37 @@
-//! Fault campaigns: for each seed a cluster with a random fault plan, whose history is checked.
-
-use std::collections::BTreeMap;
+//! Fault campaigns of the key-value store.
 
 use serde::Serialize;
-use weft_check::{History, Options, Start, lines};
-#[cfg(feature = "planted-bugs")]
-use weft_harness::NodeBug;
-use weft_harness::{Findings, Judgement, Partings, Sealed, add_faults, add_live_within, random_plan};
+use weft_check::{Options, Start, Verdict, lines};
+use weft_harness::{Campaign, CampaignResult, Cluster as Nodes, NODE_TIMES, Subject, Times, Trial};
 use weft_kv::ReadPolicy;
-use weft_results::Checked;
 use weft_results::NicModel;
-use weft_sim::{FaultKinds, FaultPlan, NetworkProfile};
+use weft_sim::{FaultKinds, FaultPlan, NetworkProfile, PlanError};
 use weft_time::{Duration, Instant};
 use weft_workload::{Distribution, Workload};
 use weft_workload::{Limit, Load};
 
-use super::checked;
-use super::cluster::{Cluster, ClusterParameters, LEASE};
+use super::cluster::{Cluster, ClusterParameters};
 #[cfg(feature = "planted-bugs")]
 use super::disks::DiskBug;
 use super::disks::DiskRegime;
-use super::nodes::NodeNic;
+use super::nodes::{NodeBuilder, NodeNic};
 use crate::kv::Phase;
 
-/// Time of the first fault; the cluster has been serving for some time by then.
-const FAULTS_FROM: Duration = Duration::from_ms(20);
-/// Time at which all faults are over.
-const FAULTS_UNTIL: Duration = Duration::from_ms(120);
-/// Bound on the time from the last fault until every node serves again. In the worst case the lease of an
-/// unreachable node ends (with its margin for clock drift), a view without the node is published, the node
-/// learns that it must rejoin, joins in a second view, catches up, and becomes full in a third. Each step
-/// waits for a heartbeat or for the minimum interval between views.
-const LIVE_WITHIN: Duration = LEASE.saturating_mul(20);
+/// Bound on the time from the last fault until every node serves again, and on the time that the operations
+/// take after that.
+const LIVE_WITHIN: Duration = NODE_TIMES.live_within.expect("nodes serve again");
 /// Time for which the workload continues without faults after that.
 const CALM: Duration = Duration::from_ms(5);
-/// Interval between two checks of a run.
-const STEP: Duration = Duration::from_us(100);
+/// Interval between two checks of whether all operations have ended.
+const SLICE: Duration = Duration::from_us(500);
 /// Load of a campaign, over all clients.
 const LOAD: Load = Load::Open { clients: 24, operations_per_s: 60_000.0 };
 /// Number of records: few, so that clients access the same records, but more than one bucket holds.
 const RECORDS: u64 = 64;
 
-/// Parameters of the runs.
+/// The store as the subject of a campaign, with 1 to 16 nodes.
 #[derive(Clone, Debug)]
-pub struct Campaign {
-    /// Nodes of each cluster.
-    pub nodes: usize,
-    /// One run per seed.
-    pub seeds: std::ops::RangeInclusive<u64>,
-    /// Kinds of faults in random plans.
-    pub kinds: FaultKinds,
-    /// A fixed plan in place of random ones.
-    pub plan: Option<FaultPlan>,
+pub struct StoreSubject {
     /// NIC of the nodes.
     pub nic: NodeNic,
     /// Network between the machines.
@@ -63,19 +43,14 @@ pub struct Campaign {
     /// Bug planted in the engine.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<weft_kv::PlantedBug>,
-    /// Bug planted in the node's program or in the membership service.
-    #[cfg(feature = "planted-bugs")]
-    pub node_bug: Option<NodeBug>,
     /// Bug planted between the engine and its disk.
     #[cfg(feature = "planted-bugs")]
     pub disk_bug: Option<DiskBug>,
 }
 
-/// Results of a campaign.
+/// Figures of a campaign.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct CampaignResult {
-    /// `sim`: all times are virtual.
-    pub world: &'static str,
+pub struct StoreFigures {
     /// The NIC.
     pub nic: NicModel,
     /// Place of the engines: on the `nic`, or in software on the `host`.
@@ -84,38 +59,18 @@ pub struct CampaignResult {
     pub network: &'static str,
     /// Cost profile of the nodes.
     pub profile: &'static str,
-    /// Nodes of each cluster.
-    pub nodes: u32,
-    /// The first seed.
-    pub seed: u64,
-    /// Runs made.
-    pub seeds_run: u64,
     /// Operations in all histories.
     pub operations: u64,
-    /// Faults injected, by kind.
-    pub faults: BTreeMap<String, u64>,
-    /// Views published.
-    pub views: u64,
-    /// Partial partitions that began while no other fault was active, and during which the other nodes were
-    /// seen to serve in time.
-    pub partial_partitions_checked: u64,
     /// Acknowledged writes that were lost at the end.
     pub lost_acknowledged_writes: u64,
     /// Effects of disk faults, if nodes have disks.
     #[serde(flatten)]
-    pub disks: Option<DiskFindings>,
-    /// The worst verdict of all runs.
-    pub checked: &'static str,
-    /// Bound on the time from the last fault until every node serves again.
-    pub live_within_bound_ns: u64,
-    /// The longest such time of all runs.
-    pub live_within_ns: u64,
-    /// Counts of sealed frames, if frames are sealed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub psp: Option<Sealed>,
-    /// Violations.
-    #[serde(flatten)]
-    pub findings: Findings,
+    pub disks: Option<DiskFigures>,
+    /// Number of runs whose history is linearizable, and of those whose history is not.
+    #[serde(skip)]
+    linearizable: u64,
+    #[serde(skip)]
+    violated: u64,
     /// The histories, if they are kept. A run that an assertion ends has none.
     #[serde(skip)]
     pub histories: Vec<lines::Run>,
@@ -123,7 +78,7 @@ pub struct CampaignResult {
 
 /// Effects of disk faults in a campaign.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct DiskFindings {
+pub struct DiskFigures {
     /// Number of power failures of several nodes at once.
     pub power_cuts: u64,
     /// Writes that were acknowledged as durable and were lost at the end.
@@ -134,109 +89,21 @@ pub struct DiskFindings {
     pub halted_runs: u64,
 }
 
-impl Campaign {
-    /// Runs the campaign. `progress` is called with the number of runs made; `replay` returns the command
-    /// that repeats the run of a seed.
-    ///
-    /// # Errors
-    /// The given plan does not fit the cluster.
-    pub fn run(
-        &self,
-        replay: impl Fn(u64) -> String,
-        mut progress: impl FnMut(u64),
-    ) -> Result<CampaignResult, weft_sim::PlanError> {
-        let mut result = CampaignResult {
-            world: "sim",
-            nic: self.nic.model(),
-            engine_on: self.nic.engine_on(),
-            network: self.network.name,
-            profile: self.nic.profile().name,
-            nodes: self.nodes as u32,
-            seed: *self.seeds.start(),
-            live_within_bound_ns: LIVE_WITHIN.as_ns(),
-            psp: self.psp.then(Sealed::default),
-            disks: self.has_disks().then(DiskFindings::default),
-            ..CampaignResult::default()
-        };
-        let mut worst = Checked::Linearizable;
-        let mut findings = Findings::default();
-        for seed in self.seeds.clone() {
-            let plan = self.plan_of(seed);
-            let faults_end = plan.ends_at().max(Instant::ZERO + FAULTS_FROM);
-            let regime = self.has_disks().then(|| regime(seed));
-            let partings = Partings::new(&plan, self.nodes, LEASE);
-            let cluster = self.cluster(seed, plan, regime)?;
-            // If a client did not finish, there is no history to check.
-            let mut checked = Checked::NotChecked;
-            let run = || {
-                let (judgement, report, history) = run(cluster, regime, (faults_end, partings), &mut result);
-                checked = report;
-                if self.keep_histories {
-                    result.histories.push(lines::Run { start: Start::Empty, seed: Some(seed), history });
-                }
-                judgement
-            };
-            findings.add(seed, (), run, &replay);
-            if checked == Checked::NotLinearizable || worst == Checked::Linearizable {
-                worst = checked;
-            }
-            result.seeds_run += 1;
-            progress(result.seeds_run);
-        }
-        result.checked = match worst {
-            Checked::Linearizable => "linearizable",
-            Checked::NotLinearizable => "violation",
-            _ => "undecided",
-        };
-        Ok(CampaignResult { findings, ..result })
-    }
+/// The run of a seed.
+pub struct StoreTrial {
+    cluster: Cluster,
+    seed: u64,
+    keeps_history: bool,
+    disks: Option<DiskRegime>,
+    /// Time at which the clients begin no more operations.
+    until: Instant,
+}
 
-    /// The plan of one seed.
-    pub fn plan_of(&self, seed: u64) -> FaultPlan {
-        self.plan.clone().unwrap_or_else(|| {
-            let others = ["membership0", "clients0"];
-            random_plan(seed, self.nodes, &others, &others[..1], FAULTS_FROM..FAULTS_UNTIL, self.kinds)
-        })
-    }
-
-    /// Whether the nodes have disks.
-    fn has_disks(&self) -> bool {
-        let of_plan = |plan: &FaultPlan| {
-            plan.faults.iter().any(|fault| FaultKinds::NONE.with(fault.kind()).has_disks())
-        };
-        self.plan.as_ref().map_or(self.kinds.has_disks(), of_plan)
-    }
-
-    fn cluster(
-        &self,
-        seed: u64,
-        plan: FaultPlan,
-        disks: Option<DiskRegime>,
-    ) -> Result<Cluster, weft_sim::PlanError> {
-        let workload = Workload::parse("mixed")
-            .and_then(|workload| workload.with_records(RECORDS))
-            .and_then(|workload| workload.with_value_bytes(64))
-            .expect("the workload of campaigns exists")
-            .with_distribution(Distribution::Zipfian);
-        Cluster::new(&ClusterParameters {
-            nodes: self.nodes,
-            workload,
-            load: LOAD,
-            reads: ReadPolicy::AnyReplica,
-            seed,
-            nic: self.nic,
-            network: self.network,
-            psp: self.psp,
-            plan,
-            disks,
-            #[cfg(feature = "planted-bugs")]
-            planted_bug: self.planted_bug,
-            #[cfg(feature = "planted-bugs")]
-            node_bug: self.node_bug,
-            #[cfg(feature = "planted-bugs")]
-            disk_bug: self.disk_bug,
-        })
-    }
+/// Whether the nodes have disks.
+fn has_disks(runs: &Campaign) -> bool {
+    let of_plan =
+        |plan: &FaultPlan| plan.faults.iter().any(|fault| FaultKinds::NONE.with(fault.kind()).has_disks());
+    runs.plan.as_ref().map_or(runs.kinds.has_disks(), of_plan)
 }
 
 /// Whether the run of this seed may damage any number of disks: every fourth does.
@@ -244,100 +111,160 @@ const fn regime(seed: u64) -> DiskRegime {
     if seed.is_multiple_of(4) { DiskRegime::Arbitrary } else { DiskRegime::OneGoodCopy }
 }
 
-/// Runs a cluster whose faults are over at `faults_end`, and adds its counts to the result. Returns the
-/// violations, the verdict of the check, and the history.
-fn run(
-    mut cluster: Cluster,
-    disks: Option<DiskRegime>,
-    (faults_end, mut partings): (Instant, Partings),
-    result: &mut CampaignResult,
-) -> (Judgement, Checked, History) {
-    let slice = Duration::from_us(500);
-    cluster.begin(|_| Phase::Load);
-    let loaded = cluster.finish(slice, Instant::ZERO + FAULTS_FROM, |_| {});
-    assert!(loaded, "a cluster without faults loads {RECORDS} records in {FAULTS_FROM}");
-    let until = faults_end + LIVE_WITHIN + CALM;
-    cluster.begin(|_| Phase::Run { limit: Limit::Until(until), warm_up: Duration::ZERO });
-    let (mut outside, mut parted) = (None, None);
-    while cluster.machines.world.now() < faults_end {
-        let next = (cluster.machines.world.now() + STEP).min(faults_end);
-        cluster.run_until(next);
-        let found =
-            partings.look(next, || cluster.machines.while_parted(|node| cluster.serves_in_view(node)));
-        parted = parted.or(found);
-        if outside.is_none() {
-            outside = cluster.serving_outside().next().map(|node| {
-                format!("at {next} {node} serves by its lease, and the newest view is without it")
-            });
+impl StoreSubject {
+    /// A store on these NICs, in a network of one switch.
+    pub const fn new(nic: NodeNic) -> Self {
+        Self {
+            nic,
+            network: NetworkProfile::SWITCH,
+            psp: false,
+            keep_histories: false,
+            #[cfg(feature = "planted-bugs")]
+            planted_bug: None,
+            #[cfg(feature = "planted-bugs")]
+            disk_bug: None,
         }
     }
-    let live_within = live_within(&mut cluster, faults_end);
-    let may_end = disks == Some(DiskRegime::Arbitrary);
-    let has_ended = may_end && cluster.machines.phase() == Some(weft_cluster::Phase::Halted);
-    if !has_ended {
-        add_live_within(&mut result.live_within_ns, live_within);
-    }
-    let mut finished = !has_ended && cluster.finish(slice, until + LIVE_WITHIN, |_| {});
-    if finished {
-        cluster.begin(|_| Phase::ReadBack);
-        finished = cluster.finish(slice, cluster.machines.world.now() + LIVE_WITHIN, |_| {});
-    }
-
-    let state = cluster.describe();
-    let digests = cluster.digests();
-    let alike = digests.windows(2).all(|pair| pair[0] == pair[1]);
-    result.views += cluster.machines.views().len() as u64;
-    result.partial_partitions_checked += partings.checked();
-    add_faults(&mut result.faults, &cluster.machines.world);
-    let power_cuts = cluster.machines.world.fault_counts().power;
-    let mut judgement = Judgement::of(&cluster.machines.world, Vec::new());
-    if let Some((sealed, watch)) = result.psp.as_mut().zip(cluster.watch.as_ref()) {
-        let watch = watch.borrow();
-        judgement.wrong.extend(watch.wrong());
-        sealed.add(&watch, cluster.counters());
-    }
-    let (_, history) = cluster.into_parts();
-    let report = weft_check::check(&history, &Options::default());
-    result.operations += report.operations;
-    result.lost_acknowledged_writes += report.lost_acknowledged_writes;
-    if let Some(findings) = &mut result.disks {
-        findings.power_cuts += power_cuts;
-        // In this campaign every acknowledged write is durable at every member, so each lost write was a
-        // durable one.
-        findings.durable_writes_lost += report.lost_acknowledged_writes;
-        findings.arbitrary_runs += u64::from(may_end);
-        findings.halted_runs += u64::from(has_ended);
-    }
-
-    let wrong = &mut judgement.wrong;
-    wrong.extend(outside.into_iter().chain(parted));
-    if live_within.is_none() && !has_ended {
-        wrong.push(format!("not every node served again within {LIVE_WITHIN} of the last fault: {state}"));
-    }
-    if !finished && !has_ended {
-        wrong.push("some operations were not answered although all faults were over".to_owned());
-    }
-    if finished && live_within.is_some() && !alike {
-        wrong.push(format!("the nodes hold different data in the end: digests {digests:016x?}"));
-    }
-    if report.lost_acknowledged_writes > 0 {
-        wrong.push(format!("{} acknowledged writes are lost", report.lost_acknowledged_writes));
-    }
-    wrong.extend(report.violations.iter().map(ToString::to_string));
-    if report.verdict == weft_check::Verdict::Undecided {
-        wrong.push("the check gave up".to_owned());
-    }
-    (judgement, checked(&report), history)
 }
 
-/// Time after `faults_end` until every node serves again; `None` if that exceeds the bound.
-fn live_within(cluster: &mut Cluster, faults_end: Instant) -> Option<Duration> {
-    while !cluster.is_whole() {
-        if cluster.machines.world.now() >= faults_end + LIVE_WITHIN {
-            return None;
-        }
-        let next = cluster.machines.world.now() + STEP;
-        cluster.run_until(next);
+impl Subject for StoreSubject {
+    type Trial<'a> = StoreTrial;
+    type Figures = StoreFigures;
+    type About = ();
+
+    fn times(&self, _: &Campaign) -> Times {
+        NODE_TIMES
     }
-    Some(cluster.machines.world.now().saturating_since(faults_end))
+
+    fn figures(&self, runs: &Campaign) -> StoreFigures {
+        StoreFigures {
+            nic: self.nic.model(),
+            engine_on: self.nic.engine_on(),
+            network: self.network.name,
+            profile: self.nic.profile().name,
+            disks: has_disks(runs).then(DiskFigures::default),
+            ..StoreFigures::default()
+        }
+    }
+
+    fn about(&self, _: &Campaign, _: u64) {}
+
+    fn plan(&self, runs: &Campaign, seed: u64) -> FaultPlan {
+        runs.plan_of(seed, 1, NODE_TIMES.faults)
+    }
+
+    fn trial(&self, runs: &Campaign, seed: u64, plan: &FaultPlan) -> Result<StoreTrial, PlanError> {
+        let workload = Workload::parse("mixed")
+            .and_then(|workload| workload.with_records(RECORDS))
+            .and_then(|workload| workload.with_value_bytes(64))
+            .expect("the workload of campaigns exists")
+            .with_distribution(Distribution::Zipfian);
+        let disks = has_disks(runs).then(|| regime(seed));
+        let cluster = Cluster::new(&ClusterParameters {
+            nodes: runs.nodes,
+            workload,
+            load: LOAD,
+            reads: ReadPolicy::AnyReplica,
+            seed,
+            nic: self.nic,
+            network: self.network,
+            psp: self.psp,
+            plan: plan.clone(),
+            disks,
+            planted: runs.planted,
+            #[cfg(feature = "planted-bugs")]
+            planted_bug: self.planted_bug,
+            #[cfg(feature = "planted-bugs")]
+            disk_bug: self.disk_bug,
+        })?;
+        Ok(StoreTrial { cluster, seed, keeps_history: self.keep_histories, disks, until: Instant::ZERO })
+    }
+
+    fn holds(&self) -> &'static str {
+        "linearizable"
+    }
+
+    /// The worst verdict of all histories. A run that an assertion ends has none.
+    fn verdict(&self, result: &CampaignResult<StoreFigures>) -> &'static str {
+        match result.figures {
+            StoreFigures { violated: 1.., .. } => "violation",
+            StoreFigures { linearizable, .. } if linearizable < result.seeds_run => "undecided",
+            _ => self.holds(),
+        }
+    }
+}
+
+impl Trial for StoreTrial {
+    type Nodes = NodeBuilder;
+    type Figures = StoreFigures;
+
+    fn cluster(&self) -> &Nodes<NodeBuilder> {
+        &self.cluster.machines
+    }
+
+    fn run_until(&mut self, until: Instant) {
+        self.cluster.run_until(until);
+    }
+
+    fn begin(&mut self, faults_end: Instant) {
+        let (loaded_by, until) = (NODE_TIMES.faults.start, faults_end + LIVE_WITHIN + CALM);
+        self.cluster.begin(|_| Phase::Load);
+        let loaded = self.cluster.finish(SLICE, Instant::ZERO + loaded_by, |_| {});
+        assert!(loaded, "a cluster without faults loads {RECORDS} records in {loaded_by}");
+        self.cluster.begin(|_| Phase::Run { limit: Limit::Until(until), warm_up: Duration::ZERO });
+        self.until = until;
+    }
+
+    fn has_halted(&self) -> bool {
+        self.disks == Some(DiskRegime::Arbitrary)
+            && self.cluster.machines.phase() == Some(weft_cluster::Phase::Halted)
+    }
+
+    fn settle(&mut self, _: Instant, wrong: &mut Vec<String>) {
+        if self.has_halted() {
+            return;
+        }
+        let mut has_finished = self.cluster.finish(SLICE, self.until + LIVE_WITHIN, |_| {});
+        if has_finished {
+            self.cluster.begin(|_| Phase::ReadBack);
+            has_finished = self.cluster.finish(SLICE, self.now() + LIVE_WITHIN, |_| {});
+        }
+        if !has_finished {
+            wrong.push("some operations were not answered although all faults were over".to_owned());
+            return;
+        }
+        let digests = self.cluster.digests();
+        if self.cluster.machines.is_whole() && digests.windows(2).any(|pair| pair[0] != pair[1]) {
+            wrong.push(format!("the nodes hold different data in the end: digests {digests:016x?}"));
+        }
+    }
+
+    fn judge(self, figures: &mut StoreFigures, wrong: &mut Vec<String>) {
+        let has_halted = self.has_halted();
+        let power_cuts = self.cluster.machines.world.fault_counts().power;
+        let (_, history) = self.cluster.into_parts();
+        let report = weft_check::check(&history, &Options::default());
+        figures.operations += report.operations;
+        figures.lost_acknowledged_writes += report.lost_acknowledged_writes;
+        figures.linearizable += u64::from(report.verdict == Verdict::Linearizable);
+        figures.violated += u64::from(report.verdict == Verdict::Violation);
+        if let Some(disks) = &mut figures.disks {
+            disks.power_cuts += power_cuts;
+            // In this campaign every acknowledged write is durable at every member, so each lost write was a
+            // durable one.
+            disks.durable_writes_lost += report.lost_acknowledged_writes;
+            disks.arbitrary_runs += u64::from(self.disks == Some(DiskRegime::Arbitrary));
+            disks.halted_runs += u64::from(has_halted);
+        }
+        if report.lost_acknowledged_writes > 0 {
+            wrong.push(format!("{} acknowledged writes are lost", report.lost_acknowledged_writes));
+        }
+        wrong.extend(report.violations.iter().map(ToString::to_string));
+        if report.verdict == Verdict::Undecided {
+            wrong.push("the check gave up".to_owned());
+        }
+        if self.keeps_history {
+            figures.histories.push(lines::Run { start: Start::Empty, seed: Some(self.seed), history });
+        }
+    }
 }

@@ -6,11 +6,9 @@ use std::rc::Rc;
 
 use weft_check::History;
 use weft_cluster::ServiceParameters;
-#[cfg(feature = "planted-bugs")]
-use weft_harness::NodeBug;
 use weft_harness::{
-    Cluster as Nodes, ClusterHost, ClusterMachine, ClusterShape, Keys, Planted, StatusChange, Watch, clock,
-    node_id,
+    ClientMachine, Cluster as Nodes, ClusterHost, ClusterMachine, ClusterShape, DRIFT_PPM, Keys, LEASE,
+    Planted, StatusChange, clock,
 };
 use weft_kv::{Parameters, ReadPolicy};
 use weft_results::histogram::Recorder;
@@ -23,21 +21,12 @@ use weft_workload::{ClientShare, Workload};
 #[cfg(feature = "planted-bugs")]
 use super::disks::DiskBug;
 use super::disks::{DiskRegime, Disks};
-use super::machines::ClientMachine;
-use super::nodes::{NodeBuilder, NodeMachine, NodeNic};
+use super::nodes::{NodeBuilder, NodeNic};
 use super::turns::Turns;
 use crate::kv::{Driver, DriverParameters, Phase};
 
 /// Maximum number of client machines.
 const CLIENT_MACHINES_MAX: u32 = 4;
-
-/// Maximum clock drift of nodes and of the membership service, in parts per million: half of what leases
-/// allow for.
-const DRIFT_PPM: u32 = 400;
-
-/// Length of a lease in simulated clusters: hundreds of round trips, so that the loss of a few heartbeats has
-/// no effect, and short enough that many leases end in a campaign.
-pub const LEASE: Duration = Duration::from_ms(5);
 
 /// Interval of key rotation where frames are sealed. It is longer than a lease, so that a node with a lease
 /// is never two generations behind.
@@ -73,8 +62,7 @@ pub struct ClusterParameters {
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<weft_kv::PlantedBug>,
     /// Bug planted in the node's program or in the membership service.
-    #[cfg(feature = "planted-bugs")]
-    pub node_bug: Option<NodeBug>,
+    pub planted: Planted,
     /// Bug planted between the engine and its disk.
     #[cfg(feature = "planted-bugs")]
     pub disk_bug: Option<DiskBug>,
@@ -84,8 +72,6 @@ pub struct ClusterParameters {
 pub(super) struct Cluster {
     pub(super) machines: Nodes<NodeBuilder>,
     pub(super) turns: Rc<RefCell<Turns>>,
-    /// The observer of sealed frames, if frames are sealed.
-    pub(super) watch: Option<Rc<RefCell<Watch>>>,
 }
 
 impl Cluster {
@@ -101,10 +87,7 @@ impl Cluster {
             .chain([ClusterHost::Membership])
             .chain((0..client_machines).map(|index| ClusterHost::Clients(index as u8)));
         let stations: Vec<ClusterHost> = stations.collect();
-        let planted = Planted {
-            #[cfg(feature = "planted-bugs")]
-            bug: parameters.node_bug,
-        };
+        let planted = parameters.planted;
         let keys = parameters
             .psp
             .then(|| Keys::shared(parameters.seed, stations.iter().copied(), ROTATION, planted));
@@ -121,7 +104,7 @@ impl Cluster {
             nodes: parameters.nodes,
             service: Some(ServiceParameters::new(parameters.nodes, LEASE)),
             planted,
-            keys: keys.clone(),
+            keys,
             seed: parameters.seed,
             switch: network.switch(),
             plan: parameters.plan.clone(),
@@ -139,11 +122,7 @@ impl Cluster {
         })?;
         let turns = Rc::new(RefCell::new(Turns::default()));
         machines.world.add_tap(Box::new(Rc::clone(&turns)));
-        let watch = keys.map(|keys| Rc::new(RefCell::new(Watch::new(&keys))));
-        if let Some(watch) = &watch {
-            machines.world.add_tap(Box::new(Rc::clone(watch)));
-        }
-        Ok(Self { machines, turns, watch })
+        Ok(Self { machines, turns })
     }
 
     /// Runs the simulation until `until`.
@@ -187,47 +166,6 @@ impl Cluster {
         }
     }
 
-    /// Whether every node serves in the newest view.
-    pub(super) fn is_whole(&self) -> bool {
-        let nodes = self.machines.nodes();
-        self.machines.view().full.len() == nodes && (0..nodes).all(|node| self.serves_in_view(node))
-    }
-
-    /// Whether a node serves in the newest view.
-    pub(super) fn serves_in_view(&self, index: usize) -> bool {
-        let view = self.machines.view();
-        self.machines.node(index).is_some_and(|node| {
-            node.serves() && node.status().epoch == view.epoch && self.is_leased(index, node)
-        })
-    }
-
-    fn is_leased(&self, index: usize, node: &NodeMachine) -> bool {
-        self.machines.local_now(index) < node.host().node().lease_until()
-    }
-
-    /// Nodes that serve although the newest view is without them, because their leases have not ended.
-    pub(super) fn serving_outside(&self) -> impl Iterator<Item = String> {
-        let members = self.machines.view().members();
-        let outside = self.machines.running().filter(move |(index, node)| {
-            !members.contains(node_id(*index)) && node.serves() && self.is_leased(*index, node)
-        });
-        outside.map(|(index, _)| ClusterHost::node(index).name())
-    }
-
-    /// The newest view and the state of each node as text, to explain why a cluster is not whole.
-    pub(super) fn describe(&self) -> String {
-        let nodes = (0..self.machines.nodes()).map(|index| match self.machines.node(index) {
-            None => format!("node{index} is down"),
-            Some(node) => {
-                let refusal = node.host().node().refusal();
-                let refusal = refusal.map_or(String::new(), |reason| format!(", refused: {reason}"));
-                format!("node{index} is {} in {}{refusal}", node.describe(), node.status().epoch)
-            }
-        });
-        let nodes: Vec<String> = nodes.collect();
-        format!("{}; {}", self.machines.describe_service(), nodes.join("; "))
-    }
-
     /// Digests of the state of the nodes whose memory is readable. Equal states have equal digests.
     pub(super) fn digests(&self) -> Vec<u64> {
         self.machines.running().filter_map(|(_, node)| node.digest()).collect()
@@ -244,17 +182,6 @@ impl Cluster {
         let former = self.machines.director.builder.former.get(&node).into_iter().flatten();
         let current = self.machines.node(node).into_iter().flat_map(|node| node.host().changes());
         former.chain(current).map(|change| StatusChange { at: clock.world(change.at), ..*change }).collect()
-    }
-
-    /// Counters of all running nodes, added up by name.
-    pub(super) fn counters(&self) -> BTreeMap<String, u64> {
-        let mut sums = BTreeMap::new();
-        for (_, node) in self.machines.running() {
-            for (name, count) in node.counters() {
-                *sums.entry(name).or_insert(0) += count;
-            }
-        }
-        sums
     }
 
     /// Measurements and history of all clients.

@@ -3,13 +3,12 @@
 mod campaign;
 mod cluster;
 mod disks;
-pub(crate) mod machines;
 mod nodes;
 mod timeline;
 mod turns;
 
-pub use campaign::{Campaign, CampaignResult};
-pub use cluster::{ClusterParameters, LEASE};
+pub use campaign::{DiskFigures, StoreFigures, StoreSubject};
+pub use cluster::ClusterParameters;
 #[cfg(feature = "planted-bugs")]
 pub use disks::DiskBug;
 pub use disks::DiskRegime;
@@ -129,7 +128,7 @@ impl SimulatedBench {
 
         let log_hash = cluster.machines.world.log_hash().to_string();
         let faults = faults_of(&cluster.machines.world);
-        let counters = cluster.counters();
+        let counters = cluster.machines.counters();
         let (marks, lanes) = timeline::of(&cluster, begin, end);
         let (recorder, history) = cluster.into_parts();
         let report = weft_check::check(&history, &Options::default());

@@ -6,19 +6,19 @@ use weft_cluster::{AgentParameters, Incarnation};
 use weft_gateware::{EngineConfig, HbmTiming, MemoryTiming, RtlNic, RtlNicConfig};
 use weft_harness::gateware;
 use weft_harness::{
-    Builder, CALLED_SLOT, ClusterHost, KeyHolder, MachineOf, NodeHost, Planted, SharedKeys, StatusChange,
-    Views, datagram_bytes, incarnation, node_id, peers, running,
+    Builder, CALLED_SLOT, ClientMachine, ClusterHost, KeyHolder, MachineOf, NodeHost, Planted, SharedKeys,
+    SimulatedNode, StatusChange, Views, incarnation, no_queue_pairs, node_id, running, soft_nic,
 };
 use weft_kv::{Kv, Parameters, Role};
-use weft_nic::{CardConfig, Nic, SoftNic, SoftNicConfig};
+use weft_nic::{Nic, SoftNic};
 use weft_node::{NoHalf, NodeHalf};
 use weft_results::NicModel;
-use weft_sim::{CostProfile, DiskFault, HostedMachine, Machine, Machines, NicMachine};
+use weft_sim::{CostProfile, DiskFault, HostedMachine, Machine, Machines, NicMachine, Wrapper};
 use weft_time::Instant;
-use weft_waist::{Engine, EngineState, EngineStatus, Memory, NODES_MAX, NodeId, NodeSet, View};
+use weft_waist::{Engine, EngineState, EngineStatus, Epoch, Memory, NODES_MAX, NodeId, NodeSet, View};
 
 use super::disks::Disks;
-use super::machines::ClientMachine;
+use crate::kv::Driver;
 
 /// NIC of the nodes, and place of their engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,11 +85,11 @@ impl NodeNic {
 }
 
 /// A NIC in software with the engine in it, and the lease holder on its host.
-pub(super) type NodeSoftware = NicMachine<SoftNic<Kv>, NodeHost<NodeHalf>>;
+pub type NodeSoftware = NicMachine<SoftNic<Kv>, NodeHost<NodeHalf>>;
 
 /// A node.
 #[expect(clippy::large_enum_variant, reason = "each lies in a box of its own")]
-pub(super) enum NodeMachine {
+pub enum NodeMachine {
     /// The NIC is software.
     Soft(NodeSoftware),
     /// The NIC is the gateware, with the engine in it.
@@ -130,29 +130,41 @@ impl NodeMachine {
     }
 
     /// Status of the engine.
-    pub(super) fn status(&self) -> EngineStatus {
+    fn status(&self) -> EngineStatus {
         self.engine().map_or(self.host().node().engine_status(CALLED_SLOT), |(engine, _)| engine.status())
-    }
-
-    /// Whether the engine serves in the epoch of its status while its lease lasts. An engine in gates does
-    /// not report the microseconds in which it changes epochs.
-    pub(super) fn serves(&self) -> bool {
-        self.engine()
-            .map_or(self.status().state == EngineState::Full, |(engine, _)| engine.role() == Role::Full)
-    }
-
-    /// State of the engine as text.
-    pub(super) fn describe(&self) -> String {
-        self.engine().map_or(self.status().state.to_string(), |(engine, _)| format!("{:?}", engine.role()))
     }
 
     /// A digest of the state of the node, if its memory is readable.
     pub(super) fn digest(&self) -> Option<u64> {
         self.engine().map(|(engine, memory)| engine.state_digest(memory))
     }
+}
+
+impl SimulatedNode for NodeMachine {
+    /// An engine in gates does not report the microseconds in which it changes epochs.
+    fn is_full(&self) -> bool {
+        self.engine()
+            .map_or(self.status().state == EngineState::Full, |(engine, _)| engine.role() == Role::Full)
+    }
+
+    fn is_full_in(&self, epoch: Epoch) -> bool {
+        self.is_full() && self.status().epoch == epoch
+    }
+
+    fn lease_until(&self) -> Instant {
+        self.host().node().lease_until()
+    }
+
+    fn describe(&self) -> String {
+        let EngineStatus { epoch, state } = self.status();
+        let role = self.engine().map_or(state.to_string(), |(engine, _)| format!("{:?}", engine.role()));
+        let refusal = self.host().node().refusal();
+        let refusal = refusal.map_or(String::new(), |reason| format!(", refused: {reason}"));
+        format!("{role} in {epoch}{refusal}")
+    }
 
     /// Counters of the software and, with `rtl_` before their names, those of the gateware.
-    pub(super) fn counters(&self) -> Vec<(String, u64)> {
+    fn counters(&self) -> Vec<(String, u64)> {
         let mut all = Vec::new();
         if let Some(software) = self.software() {
             all.extend(software.nic().counters().into_iter().map(|(name, count)| (name.to_owned(), count)));
@@ -165,7 +177,7 @@ impl NodeMachine {
     }
 }
 
-impl NodeMachine {
+impl Wrapper for NodeMachine {
     fn inner(&self) -> &dyn Machine {
         match self {
             Self::Soft(machine) => machine,
@@ -183,26 +195,8 @@ impl NodeMachine {
     }
 }
 
-impl Machine for NodeMachine {
-    fn receive(&mut self, now: Instant, frame: &[u8]) {
-        self.inner_mut().receive(now, frame);
-    }
-
-    fn next_deadline(&self) -> Option<Instant> {
-        self.inner().next_deadline()
-    }
-
-    fn wake(&mut self, now: Instant) {
-        self.inner_mut().wake(now);
-    }
-
-    fn poll_frame(&mut self, frame: &mut Vec<u8>) -> Option<Instant> {
-        self.inner_mut().poll_frame(frame)
-    }
-}
-
 /// Builds nodes, and allows crashes as long as all data survives.
-pub(super) struct NodeBuilder {
+pub struct NodeBuilder {
     pub(super) stations: Vec<ClusterHost>,
     pub(super) engine: Parameters,
     pub(super) nic: NodeNic,
@@ -217,7 +211,7 @@ pub(super) struct NodeBuilder {
 
 impl Builder for NodeBuilder {
     type Node = NodeMachine;
-    type Clients = ClientMachine;
+    type Clients = ClientMachine<Driver>;
 
     fn build(&mut self, node: usize, life: u32, _: Instant) -> NodeMachine {
         self.node(node_id(node), life)
@@ -342,24 +336,9 @@ impl NodeBuilder {
     }
 
     fn soft_nic(&self, node: NodeId) -> SoftNic<Kv> {
-        let nodes = self.nodes();
-        let card = CardConfig {
-            peers: peers(nodes),
-            datagram_bytes: datagram_bytes(self.keys.is_some()),
-            transport: no_queue_pairs(),
-            region_bytes: 0,
-        };
-        let station = ClusterHost::Node(node);
-        let config = SoftNicConfig { hardware: station.hardware(), address: station.address(), card };
         let engine = (Kv::new(self.engine.clone()), Memory::new(self.engine.memory_bytes()));
-        let mut nic = SoftNic::new(config, vec![engine]);
-        for neighbour in &self.stations {
-            nic.add_neighbour(neighbour.address(), neighbour.hardware());
-        }
-        if let Some(holder) = self.holder(node) {
-            nic.set_psp(holder.psp());
-        }
-        nic
+        let (place, stations) = ((node.index(), self.nodes()), self.stations.iter().copied());
+        soft_nic(place, no_queue_pairs(), vec![engine], stations, self.holder(node).as_ref())
     }
 
     /// The gateware after a reset. At each power-on its memories have other random contents.
@@ -388,9 +367,4 @@ fn planted_bug(parameters: &Parameters) -> u8 {
 #[cfg(not(feature = "planted-bugs"))]
 const fn planted_bug(_: &Parameters) -> u8 {
     0
-}
-
-/// Parameters of a card that uses datagrams only, without queue pairs.
-fn no_queue_pairs() -> weft_rdma::Config {
-    weft_rdma::Config { max_queue_pairs: 1, completion_queue_depth: 1, ..Default::default() }
 }

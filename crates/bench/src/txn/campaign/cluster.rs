@@ -7,20 +7,20 @@ use std::rc::Rc;
 use weft_applications::Workload;
 use weft_cluster::{AgentParameters, ServiceParameters};
 use weft_harness::{
-    Builder, Cluster as Nodes, ClusterHost, ClusterShape, DATAGRAM_BYTES, MachineOf, NoClients, NodeHost,
-    Planted, Views, clock, incarnation, node_id, peers, running,
+    Builder, Cluster as Nodes, ClusterHost, ClusterShape, MachineOf, NoClients, NodeHost, NodeProgram,
+    Planted, SimulatedNode, Views, clock, incarnation, node_id, running, soft_nic,
 };
-use weft_nic::{CardConfig, SoftNic, SoftNicConfig};
-use weft_node::{Node as Host, TransactionHalf};
+use weft_nic::SoftNic;
+use weft_node::TransactionHalf;
 use weft_sim::{
-    CostProfile, Director, FaultPlan, HostMeter, HostThreads, Machine, MachineId, Machines, NicMachine,
-    PlanError, PortConfig, Stream, SwitchConfig,
+    CostProfile, Director, FaultPlan, HostMeter, HostThreads, MachineId, Machines, NicMachine, PlanError,
+    PortConfig, Stream, SwitchConfig,
 };
 use weft_time::{Duration, Instant};
 use weft_txn::host::{Half, HalfParameters, HalfTables, Local};
-use weft_txn::{Key, Parameters, Placement, Transactions, Version};
+use weft_txn::{Parameters, Placement, Transactions};
 use weft_verbs::Target;
-use weft_waist::{Engine, EngineState, EngineStatus, Memory, View};
+use weft_waist::{Memory, View};
 
 use super::books::{RunRecord, Shared};
 use super::host::ClientHalf;
@@ -76,58 +76,23 @@ pub(super) struct ClusterParameters {
     pub(super) planted: Planted,
 }
 
-type NodeMachine = NicMachine<SoftNic<Transactions>, HostThreads<NodeHost<ClientHalf>>>;
-
 /// A node.
-pub(super) struct Node {
-    index: usize,
-    machine: NodeMachine,
-    watch: SharedTrigger,
+pub(super) type Node = NicMachine<SoftNic<Transactions>, HostThreads<NodeHost<ClientHalf>>>;
+
+/// The engine of a node.
+pub(super) fn engine(node: &Node) -> &Transactions {
+    node.nic().card().engine(SLOT).0
 }
 
-impl Node {
-    pub(super) fn engine(&self) -> &Transactions {
-        self.machine.nic().card().engine(SLOT).0
-    }
-
-    pub(super) fn host(&self) -> &Host<ClientHalf> {
-        self.machine.host().program().node()
-    }
-
-    /// The host half.
-    pub(super) fn half(&self) -> &Half {
-        self.host().half(SLOT).half()
-    }
-
-    /// Moves the records of the engine to the record of the run.
-    fn take_records(&mut self, books: &Shared) {
-        let engine = self.machine.parts_mut().0.card_mut().engine_mut(SLOT);
-        books.borrow_mut().record(engine.take_records());
-    }
-
-    /// Calls `each` with every object of the host's table.
-    pub(super) fn for_each_object(&self, each: impl FnMut(Key, Version, &[u8])) {
-        self.half().for_each(self.machine.nic().card().image(Target::Host), each);
-    }
+/// The host half of a node.
+pub(super) fn half(node: &Node) -> &Half {
+    node.host().node().half(SLOT).half()
 }
 
-impl Machine for Node {
-    fn receive(&mut self, now: Instant, frame: &[u8]) {
-        self.watch.borrow_mut().frame(self.index, frame);
-        self.machine.receive(now, frame);
-    }
-
-    fn next_deadline(&self) -> Option<Instant> {
-        self.machine.next_deadline()
-    }
-
-    fn wake(&mut self, now: Instant) {
-        self.machine.wake(now);
-    }
-
-    fn poll_frame(&mut self, frame: &mut Vec<u8>) -> Option<Instant> {
-        self.machine.poll_frame(frame)
-    }
+/// Moves the records of a node's engine to the record of the run.
+fn take_records(node: &mut Node, books: &Shared) {
+    let engine = node.parts_mut().0.card_mut().engine_mut(SLOT);
+    books.borrow_mut().record(engine.take_records());
 }
 
 /// A cluster in a simulated world.
@@ -171,11 +136,13 @@ impl Cluster {
             switch: SwitchConfig::default(),
             plan: parameters.plan.clone(),
         };
-        let machines = Nodes::new(&shape, builder, [], |index, station| {
+        let mut machines = Nodes::new(&shape, builder, [], |index, station| {
             let mut port = PortConfig::new(station.name(), station.hardware().0);
             port.clock = clock(parameters.seed, index, DRIFT_PPM);
             port
         })?;
+        let watch = Rc::clone(&machines.director.builder.watch);
+        machines.world.add_tap(Box::new(watch));
         steps.reverse();
         Ok(Self {
             machines,
@@ -188,11 +155,6 @@ impl Cluster {
         })
     }
 
-    /// Runs the simulation for this time.
-    pub(super) fn run_for(&mut self, time: Duration) {
-        self.run_until(self.machines.world.now() + time);
-    }
-
     /// Runs the simulation until `until`.
     pub(super) fn run_until(&mut self, until: Instant) {
         loop {
@@ -202,7 +164,7 @@ impl Cluster {
                 return;
             }
             let next = self.next_due().map_or(until, |at| at.min(until));
-            let Nodes { world, director } = &mut self.machines;
+            let Nodes { world, director, .. } = &mut self.machines;
             director.builder.now = world.next_at().unwrap_or(next);
             world.step(next, director);
             let fired = director.builder.watch.borrow_mut().take_fired();
@@ -263,7 +225,7 @@ impl Cluster {
     /// Crashes a node, unless too many nodes are down. Returns whether it crashed.
     fn crash(&mut self, node: usize) -> bool {
         let id = MachineId::new(node);
-        let Nodes { world, director } = &mut self.machines;
+        let Nodes { world, director, .. } = &mut self.machines;
         director.builder.now = world.now();
         director.may_crash(world.machines(), id) && self.crash_anyway(node)
     }
@@ -271,36 +233,22 @@ impl Cluster {
     /// Crashes a node, even if too many nodes are down. Returns whether it crashed.
     pub(super) fn crash_anyway(&mut self, node: usize) -> bool {
         let id = MachineId::new(node);
-        let Nodes { world, director } = &mut self.machines;
+        let Nodes { world, director, .. } = &mut self.machines;
         world.crash(id).map(|remains| director.crashed(id, remains)).is_some()
     }
 
     /// Restarts a node, unless it runs.
     pub(super) fn restart(&mut self, node: usize) {
         let id = MachineId::new(node);
-        let Nodes { world, director } = &mut self.machines;
+        let Nodes { world, director, .. } = &mut self.machines;
         if world.machine(id).is_none() {
             let machine = director.node(node, world.incarnation(id), world.local_now(id));
             world.restart(id, machine);
         }
     }
 
-    /// A node, if it runs.
-    pub(super) fn node(&self, node: usize) -> Option<&Node> {
-        self.machines.node(node)
-    }
-
-    pub(super) fn now(&self) -> Instant {
-        self.machines.world.now()
-    }
-
-    /// Whether a node serves in the newest view.
-    pub(super) fn serves(&self, node: usize) -> bool {
-        let Some(running) = self.node(node) else { return false };
-        let view = self.machines.view();
-        let leased = self.machines.local_now(node) < running.host().lease_until();
-        let full = EngineStatus { epoch: view.epoch, state: EngineState::Full };
-        view.full.contains(node_id(node)) && running.engine().status() == full && leased
+    pub(super) const fn parameters(&self) -> &ClusterParameters {
+        &self.machines.director.builder.parameters
     }
 
     /// Moves the records of all engines to the record of the run.
@@ -308,31 +256,14 @@ impl Cluster {
         for node in 0..self.machines.nodes() {
             let books = Rc::clone(&self.books);
             self.machines.world.with_machine(MachineId::new(node), |machine, _| {
-                machine.node_mut().expect("nodes come first").take_records(&books);
+                take_records(machine.node_mut().expect("nodes come first"), &books);
             });
         }
-    }
-
-    /// State of all nodes as text, for error messages.
-    pub(super) fn describe(&self) -> String {
-        let nodes = (0..self.machines.nodes()).map(|index| match self.node(index) {
-            None => format!("node{index} is down"),
-            Some(node) => {
-                let EngineStatus { epoch, state } = node.engine().status();
-                let refusal = node.host().refusal();
-                let refusal = refusal.map_or(String::new(), |reason| format!(", refused: {reason}"));
-                let calls = node.half().under_way();
-                let quiet = if node.engine().is_quiet() { "" } else { ", not quiet" };
-                format!("node{index} is {state} in {epoch} with {calls} calls{quiet}{refusal}")
-            }
-        });
-        let nodes: Vec<String> = nodes.collect();
-        format!("{}; {}", self.machines.describe_service(), nodes.join("; "))
     }
 }
 
 /// Builds nodes, and decides which nodes may crash.
-pub(super) struct NodeBuilder {
+pub struct NodeBuilder {
     parameters: ClusterParameters,
     workload: Box<dyn Workload>,
     engine: Parameters,
@@ -418,30 +349,19 @@ impl NodeBuilder {
         let agent = AgentParameters { idle_interval: IDLE_INTERVAL, ..AgentParameters::default() };
         let views = Views::Service(agent, parameters.nodes);
         let host = NodeHost::new(node_id(node), incarnation, views, [half], parameters.planted);
-        let card = CardConfig {
-            peers: peers(parameters.nodes),
-            datagram_bytes: DATAGRAM_BYTES,
-            transport: weft_rdma::Config::default(),
-            region_bytes: 0,
-        };
-        let here = ClusterHost::node(node);
-        let config = SoftNicConfig { hardware: here.hardware(), address: here.address(), card };
-        let mut nic = SoftNic::new(config, vec![(engine, memory)]);
+        let others = (0..parameters.nodes).filter(|other| *other != node).map(ClusterHost::node);
+        let place = (node, parameters.nodes);
+        let mut nic = soft_nic(place, weft_rdma::Config::default(), vec![(engine, memory)], others, None);
         nic.card_mut().set_meter(Box::new(meter));
         *nic.card_mut().region_memory().bytes_mut(Target::Host) = host_memory;
-        for other in (0..parameters.nodes).filter(|other| *other != node).map(ClusterHost::node) {
-            nic.add_neighbour(other.address(), other.hardware());
-        }
-        let machine = NicMachine::new(nic, HostThreads::new(host, THREADS), &CostProfile::CORES);
-        Node { index: node, machine, watch: Rc::clone(&self.watch) }
+        NicMachine::new(nic, HostThreads::new(host, THREADS), &CostProfile::CORES)
     }
 
     /// Whether a node has all shards that it replicates: it has a lease and is full, also in the newest view,
     /// which it may not have received yet.
     fn is_whole(&self, index: usize, node: &Node, view: &View) -> bool {
-        let leased =
-            clock(self.parameters.seed, index, DRIFT_PPM).local(self.now) < node.host().lease_until();
-        view.full.contains(node_id(index)) && node.engine().status().state == EngineState::Full && leased
+        let leased = clock(self.parameters.seed, index, DRIFT_PPM).local(self.now) < node.lease_until();
+        view.full.contains(node_id(index)) && node.is_full() && leased
     }
 }
 
@@ -463,7 +383,7 @@ impl Builder for NodeBuilder {
     }
 
     fn crashed(&mut self, _: usize, mut remains: Node) {
-        remains.take_records(&self.books);
-        remains.machine.parts_mut().1.program_mut().half_mut(SLOT).die();
+        take_records(&mut remains, &self.books);
+        remains.parts_mut().1.program_mut().half_mut(SLOT).die();
     }
 }

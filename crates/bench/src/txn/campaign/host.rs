@@ -50,7 +50,7 @@ impl CardPort for Notes<'_> {
 }
 
 /// The host half of the transactions with clients on the same host, which record their answers.
-pub(super) struct ClientHalf {
+pub struct ClientHalf {
     node: usize,
     transactions: TransactionHalf,
     status: EngineStatus,

@@ -3,11 +3,11 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use weft_sim::Stream;
+use weft_sim::{Direction, MachineId, Stream, Tap};
 use weft_time::{Duration, Instant};
 use weft_txn::host_port::HostKind;
 use weft_txn::message::Kind;
-use weft_wire::datagram::Datagram;
+use weft_wire::datagram::{self, Datagram};
 use weft_wire::frame::Frame;
 
 /// The engine's slot in every card.
@@ -142,17 +142,20 @@ impl CrashTrigger {
             }
         }
     }
+}
 
-    /// Notes that a node has received a frame.
-    pub(super) fn frame(&mut self, node: usize, bytes: &[u8]) {
-        if self.armed.is_none_or(|(kind, _)| kind > Kind::Withdrawn as u8) {
+impl Tap for CrashTrigger {
+    /// Messages of the membership protocol are not in datagrams of engines.
+    fn frame(&mut self, _: Instant, machine: MachineId, direction: Direction, bytes: &[u8]) {
+        if direction == Direction::Out || self.armed.is_none_or(|(kind, _)| kind > Kind::Withdrawn as u8) {
             return;
         }
-        if let Ok(Frame::Udp { payload, .. }) = Frame::parse(bytes)
+        if let Ok(Frame::Udp { udp, payload, .. }) = Frame::parse(bytes)
+            && udp.destination_port == datagram::UDP_PORT
             && let Ok(datagram) = Datagram::parse(payload)
         {
             for message in datagram.messages().filter(|message| message.engine == SLOT) {
-                self.note(node, message.kind);
+                self.note(machine.index(), message.kind);
             }
         }
     }
