@@ -249,6 +249,8 @@ printf '[[fault]]\nkind = "loss"\nfrom_us = 5\nuntil_us = 2\nprobability = 0.5\n
 expect 'until_us must be greater' "$weft" sim kv --faults reversed.toml
 printf '[[fault]]\nkind = "crash"\nat_us = 5\nmachine = "node7"\n' >stranger.toml
 expect 'there is no machine `node7`' "$weft" sim kv --nodes 3 --faults stranger.toml
+expect 'there is no machine `node7`' "$weft" sim smr --nodes 3 --faults stranger.toml
+expect 'keeps nothing on disks' "$weft" sim txn --faults rot
 expect 'there is no machine `node7`' "$weft" bench kv --ops 10 --faults stranger.toml --json result.json --pcap captures
 printf 'fault = 7' >nonsense.toml
 expect 'fault plan, line 1' "$weft" bench kv --faults nonsense.toml

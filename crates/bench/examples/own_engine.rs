@@ -17,8 +17,8 @@ use serde::Serialize;
 use weft_bench::compare::{LogContender, Point};
 use weft_check::{Action, History, Operation, Options, Outcome, Reply, Verdict};
 use weft_harness::{
-    AnyContender, Caller as Loads, Contender, ContenderCluster, Contest, Ended, Load, NodeCampaign,
-    OneEngine, UPDATE,
+    Caller as Loads, Campaign, CampaignResult, Contender, ContenderCluster, Contest, Ended, Load,
+    NodeFigures, OnNodes, OneEngine, UPDATE,
 };
 use weft_results::to_json;
 use weft_session::{CallId, ClientHalf};
@@ -390,9 +390,9 @@ impl Contender for Noticeboard {
 }
 
 /// A campaign with all kinds of faults, one run per seed.
-fn campaign(seeds: std::ops::RangeInclusive<u64>) -> weft_harness::NodeCampaignResult {
-    let runs = NodeCampaign::new(3, seeds);
-    Noticeboard.campaign(&runs, &|seed| format!("seed {seed}"), &mut |_| {}).expect("random plans fit")
+fn campaign(seeds: std::ops::RangeInclusive<u64>) -> CampaignResult<NodeFigures> {
+    let replay = |seed| format!("seed {seed}");
+    Campaign::new(3, seeds).run(&OnNodes::new(&Noticeboard), replay, |_| {}).expect("random plans fit")
 }
 
 /// Measurements of both engines at these numbers of clients, under the same conditions.

@@ -9,7 +9,7 @@ use weft_bench::kv::simulated::{DiskBug, NodeNic, StoreSubject};
 use weft_bench::lock::simulated::Locks;
 use weft_bench::rdt::ObjectSubject;
 use weft_bench::smr::LogSubject;
-use weft_harness::{Campaign, NodeBug, NodeCampaign, Planted, Subject};
+use weft_harness::{Campaign, NodeBug, OnNodes, Planted, Subject};
 use weft_kv::PlantedBug as StoreBug;
 use weft_lock::PlantedBug as LockBug;
 use weft_rdt::replica::PlantedBug as TypeBug;
@@ -109,10 +109,7 @@ fn campaigns_on_disks_catch_planted_bugs() {
 
 /// Whether a campaign of the locks with one seed on three nodes finds a violation.
 fn finds_in_locks(seed: u64, kinds: FaultKinds, bug: Option<NodeBug>, locks: Locks) -> bool {
-    let mut nodes = NodeCampaign::new(3, seed..=seed);
-    nodes.runs = Campaign { kinds, ..campaign(3, seed, bug) };
-    let result = nodes.run(&locks, |seed| seed.to_string(), |_| {}).expect("random plans fit");
-    result.findings.violations_found > 0
+    finds(&Campaign { kinds, ..campaign(3, seed, bug) }, &OnNodes::new(&locks))
 }
 
 /// The cluster must not stop serving during a partial partition.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use weft_processes::kv::Kill;
-use weft_sim::{Fault, FaultKinds, FaultPlan, PlanError};
+use weft_sim::{Fault, FaultKinds, FaultPlan};
 use weft_time::Duration;
 
 use crate::failure::Failure;
@@ -39,38 +39,6 @@ impl fmt::Display for Faults {
             Self::Plan(path) => path.display().fmt(f),
         }
     }
-}
-
-impl Faults {
-    /// The kinds of faults of random plans, and the plan that replaces them.
-    pub(crate) fn chosen(&self) -> Result<(FaultKinds, Option<FaultPlan>), Failure> {
-        match self {
-            Self::Kinds(kinds) => Ok((*kinds, None)),
-            Self::Plan(path) => Ok((FaultKinds::NONE, Some(plan(path)?))),
-        }
-    }
-
-    /// The failure of a plan that does not fit the cluster.
-    pub(crate) fn misfit(&self, error: PlanError) -> Failure {
-        match self {
-            Self::Kinds(_) => error.into(),
-            Self::Plan(path) => Failure::at(path, error),
-        }
-    }
-}
-
-/// Parses kinds of faults for an engine whose nodes have no disks.
-pub(crate) fn network_kinds(text: &str) -> Result<FaultKinds, String> {
-    let kinds = text.parse::<FaultKinds>().map_err(|error| error.to_string())?;
-    without_disks(kinds).map_err(|error| error.to_string())
-}
-
-/// Rejects faults of disks, for an engine whose nodes have no disks.
-pub(crate) fn without_disks(kinds: FaultKinds) -> Result<FaultKinds, Failure> {
-    if kinds.has_disks() {
-        return Err(Failure::new("this engine keeps nothing on disks; `weft sim kv` has faults of disks"));
-    }
-    Ok(kinds)
 }
 
 /// Reads a fault plan from a file.

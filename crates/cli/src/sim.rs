@@ -1,12 +1,11 @@
 //! `weft sim`: fault campaigns.
 
+mod campaign;
 mod clients;
-mod findings;
+mod faults;
 mod kv;
 mod lock;
 mod merge;
-mod node_bug;
-mod nodes;
 mod rdt;
 mod rounds;
 mod seeds;
@@ -15,7 +14,7 @@ mod txn;
 
 use clap::Subcommand;
 
-use self::nodes::OnNodes;
+use self::campaign::FaultCampaign;
 use crate::failure::{Failure, Verdict};
 use crate::task::Reported;
 
@@ -23,19 +22,19 @@ use crate::task::Reported;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Sim {
     /// Run the shipped client library against an engine
-    Clients(Reported<OnNodes<clients::ClientsOptions>>),
+    Clients(Reported<FaultCampaign<clients::ClientsOptions>>),
     /// Run the key-value store
-    Kv(Reported<kv::KvCampaign>),
+    Kv(Reported<FaultCampaign<kv::KvOptions>>),
     /// Run locks with fencing tokens
-    Lock(Reported<OnNodes<lock::LockOptions>>),
+    Lock(Reported<FaultCampaign<lock::LockOptions>>),
     /// Run the replicated data types
-    Rdt(Reported<rdt::RdtCampaign>),
+    Rdt(Reported<FaultCampaign<rdt::RdtOptions>>),
     /// Run consensus in synchronous rounds
-    Rounds(Reported<rounds::RoundsCampaign>),
+    Rounds(Reported<FaultCampaign<rounds::RoundsOptions>>),
     /// Run the replicated log (Mu)
-    Smr(Reported<smr::SmrCampaign>),
+    Smr(Reported<FaultCampaign<smr::SmrOptions>>),
     /// Run distributed transactions
-    Txn(Reported<txn::TxnCampaign>),
+    Txn(Reported<FaultCampaign<txn::TxnOptions>>),
     /// Join the results of runs that --slice spread over several machines
     Merge(Reported<merge::Merge>),
 }

@@ -53,9 +53,7 @@ pub struct Times {
 /// An engine's part of a campaign.
 pub trait Subject {
     /// The run of a seed.
-    type Trial<'a>: Trial<Figures = Self::Figures>
-    where
-        Self: 'a;
+    type Trial: Trial<Figures = Self::Figures>;
     /// Figures of the result that only this engine has.
     type Figures: Default + Serialize;
     /// Attributes of a run that are stated with its violations.
@@ -82,7 +80,7 @@ pub trait Subject {
     ///
     /// # Errors
     /// The plan does not fit the cluster.
-    fn trial(&self, runs: &Campaign, seed: u64, plan: &FaultPlan) -> Result<Self::Trial<'_>, PlanError>;
+    fn trial(&self, runs: &Campaign, seed: u64, plan: &FaultPlan) -> Result<Self::Trial, PlanError>;
 
     /// The verdict if the property holds in all runs.
     fn holds(&self) -> &'static str;

@@ -242,6 +242,11 @@ impl<B: Builder> Cluster<B> {
         self.world.now()
     }
 
+    /// Runs the simulation for this time.
+    pub fn run_for(&mut self, time: Duration) {
+        self.run_until(self.now() + time);
+    }
+
     /// Runs the simulation until `until`.
     pub fn run_until(&mut self, until: Instant) {
         self.world.run_until(until, &mut self.director);
@@ -370,6 +375,15 @@ impl<B: Builder<Node: SimulatedNode>> Cluster<B> {
             Some(node) => format!("node{index} is {}", node.describe()),
         });
         format!("{}; {}", self.describe_service(), nodes.collect::<Vec<_>>().join("; "))
+    }
+
+    /// The sum of a counter over all running nodes.
+    ///
+    /// # Panics
+    /// If a node lacks the counter.
+    pub fn sum(&self, name: &str) -> u64 {
+        let of = |node: &B::Node| node.counters().into_iter().find(|(known, _)| known == name);
+        self.running().map(|(_, node)| of(node).unwrap_or_else(|| panic!("nodes count {name}")).1).sum()
     }
 
     /// Counters of all running nodes, added up by name.

@@ -14,8 +14,8 @@ use weft_workload::Random;
 
 use crate::contender::PAUSE_AFTER_FAILURE;
 use crate::{
-    Assemble, Caller, ClosedLoops, Cluster, ClusterOf, Contender, ContenderCluster, DRIFT_PPM, LEASE,
-    NodeCampaign, NodeCampaignResult, Pace, Planted, ShippedParameters, faults_of,
+    Assemble, Caller, Campaign, CampaignResult, ClosedLoops, Cluster, ClusterOf, Contender, ContenderCluster,
+    DRIFT_PPM, LEASE, NodeFigures, OnNodes, Pace, Planted, ShippedParameters, faults_of,
 };
 
 /// A client makes its next call as soon as the previous one has ended, with a pause only after a failed call.
@@ -210,16 +210,17 @@ pub trait AnyContender {
     /// The fault plan does not fit the cluster.
     fn measure(&self, contest: &Contest, load: Load) -> Result<Standing, PlanError>;
 
-    /// Runs a fault campaign of the contender's clients: see [`NodeCampaign::run`].
+    /// Runs a fault campaign of the contender's clients on this network and these cards: see [`Campaign::run`].
     ///
     /// # Errors
     /// The fault plan does not fit the cluster.
     fn campaign(
         &self,
-        runs: &NodeCampaign,
+        runs: &Campaign,
+        ground: (NetworkProfile, CostProfile),
         replay: &dyn Fn(u64) -> String,
         progress: &mut dyn FnMut(u64),
-    ) -> Result<NodeCampaignResult, PlanError>;
+    ) -> Result<CampaignResult<NodeFigures>, PlanError>;
 }
 
 impl<T: Contender> AnyContender for T {
@@ -229,10 +230,12 @@ impl<T: Contender> AnyContender for T {
 
     fn campaign(
         &self,
-        runs: &NodeCampaign,
+        runs: &Campaign,
+        ground: (NetworkProfile, CostProfile),
         replay: &dyn Fn(u64) -> String,
         progress: &mut dyn FnMut(u64),
-    ) -> Result<NodeCampaignResult, PlanError> {
-        runs.run(self, replay, progress)
+    ) -> Result<CampaignResult<NodeFigures>, PlanError> {
+        let (network, profile) = ground;
+        runs.run(&OnNodes { contender: self, network, profile }, replay, progress)
     }
 }

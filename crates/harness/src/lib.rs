@@ -13,8 +13,8 @@
 //!
 //! [`Cluster::shipped`] needs no builder: its nodes are assembled as `weft start` does, with any of the
 //! shipped engines or with one of any other type. A [`Contender`] is all that this needs of an engine: the
-//! engine, a client with one outstanding call at a time, and a check of the answers. A [`NodeCampaign`] runs
-//! fault campaigns of it, and a [`Contest`] measures it under the same conditions as all others.
+//! engine, a client with one outstanding call at a time, and a check of the answers. [`OnNodes`] is the subject
+//! of its campaigns, and a [`Contest`] measures it under the same conditions as all others.
 
 pub mod activity;
 mod campaign;
@@ -50,7 +50,7 @@ pub use findings::{Findings, Violation, faults_of};
 pub use host::{NodeHost, NodeProgram, SimulatedHalf, StatusChange, Views, incarnation};
 pub use keys::{KeyHolder, Keys, Sealed, SealedClients, SharedKeys, Watch};
 pub use membership::{Disk, MembershipMachine, SharedDisk};
-pub use node_campaign::{DRIFT_PPM, LEASE, NODE_TIMES, NodeCampaign, NodeCampaignResult, NodeFigures};
+pub use node_campaign::{DRIFT_PPM, LEASE, NODE_TIMES, NodeFigures, OnNodes};
 #[cfg(feature = "planted-bugs")]
 pub use planted::NodeBug;
 pub use planted::Planted;

@@ -1,7 +1,6 @@
 //! Fault campaigns on the shipped node: everything except the engine, its clients and their check.
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 
 use serde::Serialize;
 use weft_sim::{CostProfile, FaultPlan, NetworkProfile, PlanError};
@@ -9,8 +8,8 @@ use weft_time::{Duration, Instant};
 
 use crate::contender::CAMPAIGN_CLIENTS;
 use crate::{
-    Campaign, CampaignResult, ClosedLoops, Cluster, Contender, ContenderCluster, ShippedNodes,
-    ShippedParameters, Subject, Times, Trial,
+    Campaign, ClosedLoops, Cluster, Contender, ContenderCluster, ShippedNodes, ShippedParameters, Subject,
+    Times, Trial,
 };
 
 /// Length of a lease in campaigns and measurements.
@@ -32,11 +31,11 @@ const LIVE_WITHIN: Duration = LEASE.saturating_mul(20);
 /// Time for which the clients continue after that.
 const CALM: Duration = Duration::from_ms(10);
 
-/// A campaign on nodes that are assembled as `weft start` does.
-#[derive(Clone, Debug)]
-pub struct NodeCampaign {
-    /// The runs.
-    pub runs: Campaign,
+/// A contender as the subject of a campaign, on nodes that are assembled as `weft start` does.
+#[derive(Clone, Copy, Debug)]
+pub struct OnNodes<'a, S> {
+    /// The contender.
+    pub contender: &'a S,
     /// Network between the machines.
     pub network: NetworkProfile,
     /// Cost profile of the cards.
@@ -55,49 +54,23 @@ pub struct NodeFigures {
     pub counts: BTreeMap<&'static str, u64>,
 }
 
-/// Result of a campaign on such nodes.
-pub type NodeCampaignResult = CampaignResult<NodeFigures>;
-
-impl NodeCampaign {
-    /// A campaign with all kinds of faults, engines on FPGA cards, and one switch.
-    pub fn new(nodes: usize, seeds: RangeInclusive<u64>) -> Self {
-        let runs = Campaign::new(nodes, seeds);
-        Self { runs, network: NetworkProfile::SWITCH, profile: CostProfile::FPGA }
-    }
-
-    /// Runs the campaign: see [`Campaign::run`].
-    ///
-    /// # Errors
-    /// The given plan does not fit the cluster.
-    pub fn run<S: Contender>(
-        &self,
-        subject: &S,
-        replay: impl Fn(u64) -> String,
-        progress: impl FnMut(u64),
-    ) -> Result<NodeCampaignResult, PlanError> {
-        self.runs.run(&OnNodes { campaign: self, subject }, replay, progress)
-    }
-}
-
-/// The subject of a campaign, on the network and the cards of the campaign.
-struct OnNodes<'a, S> {
-    campaign: &'a NodeCampaign,
-    subject: &'a S,
-}
-
 /// The run of a seed.
-struct NodeTrial<'a, S: Contender> {
-    subject: &'a S,
+pub struct NodeTrial<'a, S: Contender> {
+    contender: &'a S,
     cluster: ContenderCluster<S>,
     /// Time since which there are no faults, and every node should serve.
     calm_from: Instant,
 }
 
-impl<S: Contender> Subject for OnNodes<'_, S> {
-    type Trial<'a>
-        = NodeTrial<'a, S>
-    where
-        Self: 'a;
+impl<'a, S> OnNodes<'a, S> {
+    /// With engines on FPGA cards, and one switch.
+    pub const fn new(contender: &'a S) -> Self {
+        Self { contender, network: NetworkProfile::SWITCH, profile: CostProfile::FPGA }
+    }
+}
+
+impl<'a, S: Contender> Subject for OnNodes<'a, S> {
+    type Trial = NodeTrial<'a, S>;
     type Figures = NodeFigures;
     type About = ();
 
@@ -106,31 +79,30 @@ impl<S: Contender> Subject for OnNodes<'_, S> {
     }
 
     fn figures(&self, _: &Campaign) -> NodeFigures {
-        let NodeCampaign { network, profile, .. } = self.campaign;
-        NodeFigures { network: network.name, profile: profile.name, counts: BTreeMap::new() }
+        NodeFigures { network: self.network.name, profile: self.profile.name, counts: BTreeMap::new() }
     }
 
     fn about(&self, _: &Campaign, _: u64) {}
 
     fn plan(&self, runs: &Campaign, seed: u64) -> FaultPlan {
-        let machines = self.subject.campaign_clients(runs.nodes, seed).len();
+        let machines = self.contender.campaign_clients(runs.nodes, seed).len();
         runs.plan_of(seed, machines, NODE_TIMES.faults)
     }
 
-    fn trial(&self, runs: &Campaign, seed: u64, plan: &FaultPlan) -> Result<NodeTrial<'_, S>, PlanError> {
-        let Self { campaign: NodeCampaign { network, profile, .. }, subject } = *self;
+    fn trial(&self, runs: &Campaign, seed: u64, plan: &FaultPlan) -> Result<NodeTrial<'a, S>, PlanError> {
+        let Self { contender, network, profile } = *self;
         let parameters = ShippedParameters {
             nodes: runs.nodes,
             seed,
-            engines: subject.assembly(runs.nodes, CAMPAIGN_CLIENTS),
-            network: *network,
-            profile: *profile,
+            engines: contender.assembly(runs.nodes, CAMPAIGN_CLIENTS),
+            network,
+            profile,
             lease: LEASE,
             drift_ppm: DRIFT_PPM,
             planted: runs.planted,
         };
-        let cluster = Cluster::shipped(parameters, plan, subject.campaign_clients(runs.nodes, seed))?;
-        Ok(NodeTrial { subject, cluster, calm_from: Instant::FAR_FUTURE })
+        let cluster = Cluster::shipped(parameters, plan, contender.campaign_clients(runs.nodes, seed))?;
+        Ok(NodeTrial { contender, cluster, calm_from: Instant::FAR_FUTURE })
     }
 
     fn holds(&self) -> &'static str {
@@ -172,6 +144,6 @@ impl<S: Contender> Trial for NodeTrial<'_, S> {
     }
 
     fn judge(self, figures: &mut NodeFigures, wrong: &mut Vec<String>) {
-        wrong.extend(self.subject.judge_campaign(&self.cluster, self.calm_from, &mut figures.counts));
+        wrong.extend(self.contender.judge_campaign(&self.cluster, self.calm_from, &mut figures.counts));
     }
 }

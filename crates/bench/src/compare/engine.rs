@@ -203,7 +203,8 @@ impl CompareBench {
 
 #[cfg(test)]
 mod tests {
-    use weft_harness::{Contest, Load, NodeCampaign};
+    use weft_harness::{Campaign, Contest, Load};
+    use weft_sim::NetworkProfile;
     use weft_time::Duration;
 
     use super::*;
@@ -222,10 +223,10 @@ mod tests {
     #[test]
     fn clients_that_ship_are_told_the_truth_whatever_fails() {
         for (engine, seed) in [(EngineName::Smr, 1), (EngineName::Rdt, 2), (EngineName::Lock, 2)] {
-            let runs = NodeCampaign::new(3, seed..=seed);
-            engine.check_campaign(runs.runs.nodes, &runs.profile).unwrap();
-            let campaign = engine.contender(CAMPAIGN_VALUE_BYTES);
-            let result = campaign.campaign(&runs, &|seed| seed.to_string(), &mut |_| {}).unwrap();
+            let (runs, ground) = (Campaign::new(3, seed..=seed), (NetworkProfile::SWITCH, CostProfile::FPGA));
+            engine.check_campaign(runs.nodes, &ground.1).unwrap();
+            let contender = engine.contender(CAMPAIGN_VALUE_BYTES);
+            let result = contender.campaign(&runs, ground, &|seed| seed.to_string(), &mut |_| {}).unwrap();
             assert_eq!(result.findings.violations, [], "{engine}");
             assert!(
                 result.figures.counts["operations"] > 500 && result.faults["crash"] > 0,

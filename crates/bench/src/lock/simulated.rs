@@ -155,7 +155,7 @@ pub fn measure(contest: &Contest, workload: Workload, replay: String) -> Result<
 
 #[cfg(test)]
 mod tests {
-    use weft_harness::NodeCampaign;
+    use weft_harness::{Campaign, OnNodes};
     use weft_results::Checked;
 
     use super::*;
@@ -163,8 +163,8 @@ mod tests {
     #[test]
     fn no_two_clients_hold_a_lock_whatever_fails() {
         for nodes in [3, 5] {
-            let runs = NodeCampaign::new(nodes, 1..=3);
-            let result = runs.run(&Locks::default(), |seed| seed.to_string(), |_| {}).unwrap();
+            let (runs, locks) = (Campaign::new(nodes, 1..=3), Locks::default());
+            let result = runs.run(&OnNodes::new(&locks), |seed| seed.to_string(), |_| {}).unwrap();
             assert_eq!(result.findings.violations, [], "{nodes} nodes");
             assert!(result.figures.counts["holds"] > 500 && result.faults["crash"] > 0, "{result:?}");
         }

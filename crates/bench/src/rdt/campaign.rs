@@ -133,7 +133,7 @@ impl ObjectSubject {
 }
 
 impl Subject for ObjectSubject {
-    type Trial<'a> = ObjectTrial;
+    type Trial = ObjectTrial;
     type Figures = ObjectFigures;
     type About = SeedChoice;
 
@@ -188,7 +188,7 @@ impl Trial for ObjectTrial {
     }
 
     fn run_until(&mut self, until: Instant) {
-        self.cluster.run_until(until);
+        self.cluster.machines.run_until(until);
     }
 
     fn faults_are_over(&mut self) -> Instant {
@@ -250,7 +250,7 @@ impl Trial for ObjectTrial {
         figures.steps += report.steps;
         let restarts = books.nodes.iter().map(|node| u64::from(node.lives.saturating_sub(1)));
         figures.restarts += restarts.sum::<u64>();
-        figures.terms += cluster.sum("terms");
+        figures.terms += cluster.machines.sum("terms");
     }
 }
 

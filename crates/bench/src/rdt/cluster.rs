@@ -265,10 +265,6 @@ impl Cluster {
         &self.machines.director.builder.parameters
     }
 
-    pub(super) fn now(&self) -> Instant {
-        self.machines.world.now()
-    }
-
     /// Runs until all replicas are connected and agree on leaders, shortly before their clients begin. A
     /// process sends no heartbeats while it makes a connection or changes a permission, so other replicas may
     /// suspect it and take over, which changes permissions again. A replica that is not connected when
@@ -278,13 +274,17 @@ impl Cluster {
         let mut begins_at = connecting;
         loop {
             self.books.borrow_mut().begins_at = Instant::ZERO + begins_at;
-            self.run_until(Instant::ZERO + (begins_at - connecting / 10));
+            self.machines.run_until(Instant::ZERO + (begins_at - connecting / 10));
             let before = self.changes();
-            self.run_until(Instant::ZERO + (begins_at - connecting / 100));
+            self.machines.run_until(Instant::ZERO + (begins_at - connecting / 100));
             if self.is_connected() && self.changes() == before {
                 return;
             }
-            assert!(begins_at < connecting * 100, "replicas do not find each other: {}", self.describe());
+            assert!(
+                begins_at < connecting * 100,
+                "replicas do not find each other: {}",
+                self.machines.describe()
+            );
             begins_at += connecting;
         }
     }
@@ -292,7 +292,7 @@ impl Cluster {
     /// Whether each replica is connected to all others.
     fn is_connected(&self) -> bool {
         let nodes = self.machines.nodes() as u64;
-        self.sum("connected") - self.sum("failures") >= nodes * (nodes - 1)
+        self.machines.sum("connected") - self.machines.sum("failures") >= nodes * (nodes - 1)
     }
 
     /// Number of changes of connections, permissions and leaders.
@@ -315,17 +315,6 @@ impl Cluster {
         each * 3 * self.machines.director.builder.queue_pairs() as u64
     }
 
-    /// Runs the simulation for this time.
-    pub(super) fn run_for(&mut self, time: Duration) {
-        let until = self.now() + time;
-        self.run_until(until);
-    }
-
-    /// Runs the simulation until `until`.
-    pub(super) fn run_until(&mut self, until: Instant) {
-        self.machines.run_until(until);
-    }
-
     /// The engine of a node that runs.
     pub(super) fn engine(&self, node: usize) -> Option<&NodeEngine> {
         self.machines.node(node).map(Node::engine)
@@ -341,16 +330,6 @@ impl Cluster {
     pub(super) fn leads(&self, node: usize) -> bool {
         let groups = self.machines.director.builder.subject.kind().group_count();
         self.engine(node).is_some_and(|engine| (0..groups).any(|group| engine.is_leading(group)))
-    }
-
-    /// State of all replicas as text, for error messages.
-    pub(super) fn describe(&self) -> String {
-        self.machines.describe()
-    }
-
-    /// The sum of a counter over all nodes that run.
-    pub(super) fn sum(&self, name: &str) -> u64 {
-        self.machines.counters()[name]
     }
 
     /// Sets the number of operations that each node still has to begin.

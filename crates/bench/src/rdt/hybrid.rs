@@ -324,13 +324,15 @@ mod tests {
         parameters.workload = parameters.workload.with_popularity(split.popularity(keys, bench.skew));
         parameters.split = Some(split);
         let mut cluster = Cluster::new(&parameters).unwrap();
-        while !cluster.books.borrow().all_done() && cluster.now() < Instant::ZERO + Duration::from_ms(50) {
-            cluster.run_for(Duration::from_us(20));
+        while !cluster.books.borrow().all_done()
+            && cluster.machines.now() < Instant::ZERO + Duration::from_ms(50)
+        {
+            cluster.machines.run_for(Duration::from_us(20));
         }
         assert!(cluster.books.borrow().all_done());
-        let calls = cluster.sum("summarized");
+        let calls = cluster.machines.sum("summarized");
         assert!(calls > 1_000, "{calls}");
-        cluster.sum("absorbed") as f64 / calls as f64
+        cluster.machines.sum("absorbed") as f64 / calls as f64
     }
 
     #[test]
@@ -393,9 +395,10 @@ mod tests {
             parameters.plan = FaultPlan { faults: vec![crash] };
             let mut cluster = Cluster::new(&parameters).unwrap();
             cluster.books.borrow_mut().begins_at = Instant::ZERO + cluster.connecting();
-            while !cluster.books.borrow().all_done() && cluster.now() < Instant::ZERO + Duration::from_ms(50)
+            while !cluster.books.borrow().all_done()
+                && cluster.machines.now() < Instant::ZERO + Duration::from_ms(50)
             {
-                cluster.run_for(Duration::from_us(20));
+                cluster.machines.run_for(Duration::from_us(20));
                 cluster.nudge();
             }
             let measured = bench.conclude(&mut cluster, NodeSet::EMPTY.with(node_id(2)));

@@ -235,8 +235,8 @@ impl RdtBench {
         let mut cluster = Cluster::new(&self.parameters_under(plan))?;
         cluster.connect();
         let activity = cluster.answer_all(progress);
-        let now = cluster.now();
-        cluster.run_until(last_fault.max(now));
+        let now = cluster.machines.now();
+        cluster.machines.run_until(last_fault.max(now));
         let stopped = cluster.books.borrow().stopped_nodes();
         let mut measured = self.conclude(&mut cluster, stopped);
         (measured.faults, measured.activity) = (faults_of(&cluster.machines.world), activity);
@@ -257,8 +257,11 @@ impl RdtBench {
             if let Some(began) = latest(&cluster) {
                 return Ok(Duration::from_us(began.saturating_since(Instant::ZERO).as_ns().div_ceil(1_000)));
             }
-            assert!(cluster.now() < Instant::ZERO + STUCK_AFTER * 2, "clients begin where nothing fails");
-            cluster.run_for(SLICE);
+            assert!(
+                cluster.machines.now() < Instant::ZERO + STUCK_AFTER * 2,
+                "clients begin where nothing fails"
+            );
+            cluster.machines.run_for(SLICE);
         }
     }
 
@@ -313,17 +316,17 @@ impl Cluster {
         let mut activity = Activity::new(parameters.nodes, SLICE, plan);
         let (mut answered, mut answered_at) = (0, plan.ends_at());
         while !self.books.borrow().all_done() {
-            self.run_for(SLICE);
+            self.machines.run_for(SLICE);
             if redistribute {
                 // A client without operations may have received operations of a crashed node's client.
                 self.nudge();
             }
-            let (now, so_far) = (self.now(), self.note(&mut activity));
+            let (now, so_far) = (self.machines.now(), self.note(&mut activity));
             if so_far > answered {
                 (answered, answered_at) = (so_far, answered_at.max(now));
                 progress(answered);
             } else if now.saturating_since(answered_at) > STUCK_AFTER {
-                let wrong = format!("nothing was answered for {STUCK_AFTER}: {}", self.describe());
+                let wrong = format!("nothing was answered for {STUCK_AFTER}: {}", self.machines.describe());
                 self.books.borrow_mut().wrong.push(wrong);
                 break;
             }
@@ -334,7 +337,7 @@ impl Cluster {
     /// Records the activity since the last call, and returns the number of answered operations.
     fn note(&self, activity: &mut Activity) -> u64 {
         let answered = self.books.borrow().nodes.iter().map(|node| node.answered).sum();
-        activity.look(self.now(), answered, |node| {
+        activity.look(self.machines.now(), answered, |node| {
             self.engine(node).map_or(NodeState::Down, |engine| node_state(engine.status().state))
         });
         answered
@@ -343,16 +346,16 @@ impl Cluster {
 
 /// Runs until every running replica has all calls. Returns a violation if that takes too long.
 fn drain(cluster: &mut Cluster) -> Option<String> {
-    let until = cluster.now() + COMPLETE_WITHIN;
+    let until = cluster.machines.now() + COMPLETE_WITHIN;
     loop {
-        cluster.run_for(DRAIN);
+        cluster.machines.run_for(DRAIN);
         cluster.read_everywhere();
-        cluster.run_for(DRAIN);
+        cluster.machines.run_for(DRAIN);
         if !cluster.books.borrow().check.lacks(|node| cluster.engine(node).is_some()) {
             return None;
         }
-        if cluster.now() >= until {
-            let how_far = cluster.describe();
+        if cluster.machines.now() >= until {
+            let how_far = cluster.machines.describe();
             return Some(format!("a replica lacks calls {COMPLETE_WITHIN} after the last answer: {how_far}"));
         }
     }

@@ -294,7 +294,7 @@ pub struct RoundsTrial {
 }
 
 impl Subject for RoundsSubject {
-    type Trial<'a> = RoundsTrial;
+    type Trial = RoundsTrial;
     type Figures = RoundsFigures;
     type About = SeedFailures;
 
@@ -360,7 +360,7 @@ impl Trial for RoundsTrial {
     }
 
     fn run_until(&mut self, until: Instant) {
-        self.cluster.run_until(until);
+        self.cluster.machines.run_until(until);
     }
 
     fn settle(&mut self, faults_end: Instant, wrong: &mut Vec<String>) {
@@ -375,11 +375,11 @@ impl Trial for RoundsTrial {
         wrong.extend(self.outcome());
         wrong.extend(self.register());
         figures.seeds_beyond += u64::from(self.schedule.beyond);
-        figures.rounds += self.cluster.sum("rounds");
+        figures.rounds += self.cluster.machines.sum("rounds");
         figures.decided += self.cluster.books.borrow().agreement.entries();
         figures.operations += self.cluster.clients().map_or(0, |clients| clients.history().len() as u64);
-        figures.fences += self.cluster.sum("fenced");
-        figures.epochs += self.cluster.sum("epochs");
+        figures.fences += self.cluster.machines.sum("fenced");
+        figures.epochs += self.cluster.machines.sum("epochs");
     }
 }
 
@@ -398,9 +398,9 @@ impl RoundsTrial {
     fn stalled(&self) -> Vec<String> {
         let books = self.cluster.books.borrow();
         let mut wrong = Vec::new();
-        for node in self.nodes().filter(|&node| self.cluster.is_up(node)) {
+        for node in self.nodes().filter(|&node| self.cluster.machines.node(node).is_some()) {
             let known = &books.nodes[node];
-            let since = self.cluster.local_now(node).saturating_since(known.decided_at);
+            let since = self.cluster.machines.local_now(node).saturating_since(known.decided_at);
             match known.state {
                 EngineState::Full if since > STILL_AFTER && self.cluster.clients().is_none() => wrong
                     .push(format!("node{node} runs, is not fenced, and was told of no decision for {since}")),
@@ -415,7 +415,7 @@ impl RoundsTrial {
         if let Some(clients) = self.cluster.clients()
             && !self.schedule.beyond
         {
-            let since = self.cluster.now().saturating_since(clients.answered_at());
+            let since = self.cluster.machines.now().saturating_since(clients.answered_at());
             if since > STILL_AFTER {
                 wrong.push(format!("no client of the register was answered for {since}"));
             }

@@ -114,41 +114,11 @@ impl Cluster {
         Some(self.machines.node(node)?.nic().card().engine(ROUNDS_SLOT).0)
     }
 
-    pub(super) fn now(&self) -> Instant {
-        self.machines.world.now()
-    }
-
-    /// Runs the simulation for this time.
-    pub(super) fn run_for(&mut self, time: Duration) {
-        let until = self.now() + time;
-        self.run_until(until);
-    }
-
-    /// Runs the simulation until `until`.
-    pub(super) fn run_until(&mut self, until: Instant) {
-        self.machines.run_until(until);
-    }
-
     /// A counter of the engine of a node; `None` if the node is down.
     pub(super) fn counter(&self, node: usize, name: &str) -> Option<u64> {
         let counters = self.engine(node)?.counters();
         let found = counters.iter().find(|(known, _)| *known == name);
         Some(found.unwrap_or_else(|| panic!("an engine counts {name}")).1)
-    }
-
-    /// The sum of a counter over all running nodes.
-    pub(super) fn sum(&self, name: &str) -> u64 {
-        (0..self.machines.nodes()).filter_map(|node| self.counter(node, name)).sum()
-    }
-
-    /// Whether a node runs.
-    pub(super) fn is_up(&self, node: usize) -> bool {
-        self.machines.node(node).is_some()
-    }
-
-    /// The time on the clock of a node.
-    pub(super) fn local_now(&self, node: usize) -> Instant {
-        self.machines.local_now(node)
     }
 }
 

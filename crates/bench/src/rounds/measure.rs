@@ -237,8 +237,8 @@ struct Run {
 impl Run {
     fn measure(mut self, rounds: u64, ends_with: Ends, ran: Ran<'_>) -> PeriodResult {
         // The start of the cluster takes a time that does not depend on the period.
-        self.cluster.run_for(Duration::from_us(50) + self.period * WARM_UP_ROUNDS);
-        let begin = self.cluster.now();
+        self.cluster.machines.run_for(Duration::from_us(50) + self.period * WARM_UP_ROUNDS);
+        let begin = self.cluster.machines.now();
         let (first, entries) = (self.rounds(), self.cluster.books.borrow().agreement.entries());
         let dropped = {
             let mut books = self.cluster.books.borrow_mut();
@@ -257,17 +257,17 @@ impl Run {
             let before = done;
             done = self.rounds() - first;
             ran(done - before);
-            let troubled = self.cluster.sum("late") + self.cluster.sum("fenced") > 0;
+            let troubled = self.cluster.machines.sum("late") + self.cluster.machines.sum("fenced") > 0;
             let is_over = troubled && ends_with == Ends::Unstable;
             if is_over || self.stopped() == self.nodes as u64 || done == 0 {
                 break;
             }
         }
-        let end = self.cluster.now();
+        let end = self.cluster.machines.now();
         // Give stopped nodes time to answer the status request that their hosts send; their phases are
         // counted below.
         let decided = self.cluster.books.borrow().agreement.entries() - entries;
-        self.cluster.run_for(Duration::from_us(20));
+        self.cluster.machines.run_for(Duration::from_us(20));
         let cluster = &self.cluster;
         let books = cluster.books.borrow();
         let phases = |wanted| {
@@ -277,7 +277,7 @@ impl Run {
                 .filter(|node| node.state == EngineState::Lost && node.phase == Some(wanted))
                 .count() as u64
         };
-        let (late, unheard) = (cluster.sum("late"), cluster.sum("unheard"));
+        let (late, unheard) = (cluster.machines.sum("late"), cluster.machines.sum("unheard"));
         let stopped = self.stopped();
         PeriodResult {
             period_ns: self.period.as_ns(),
@@ -285,10 +285,10 @@ impl Run {
             stable: late + unheard + stopped == 0 && done > 0,
             late_messages: late,
             unheard,
-            nodes_fenced: cluster.sum("fenced"),
+            nodes_fenced: cluster.machines.sum("fenced"),
             nodes_that_say_so: phases(weft_rounds::message::Phase::Fenced),
             nodes_removed: phases(weft_rounds::message::Phase::Left),
-            rounds_trimmed: cluster.sum("trimmed"),
+            rounds_trimmed: cluster.machines.sum("trimmed"),
             disagreements: books.agreement.disagreements_found(),
             decided,
             dropped: books.dropped - dropped,
@@ -303,14 +303,16 @@ impl Run {
 
     /// Runs this number of rounds, and records the activity.
     fn run_rounds(&mut self, rounds: u64) {
-        let end = self.cluster.now() + self.period * rounds;
-        while self.cluster.now() < end {
-            let next = (self.cluster.now() + self.period * LOOK_ROUNDS).min(end);
-            self.cluster.run_until(next);
+        let end = self.cluster.machines.now() + self.period * rounds;
+        while self.cluster.machines.now() < end {
+            let next = (self.cluster.machines.now() + self.period * LOOK_ROUNDS).min(end);
+            self.cluster.machines.run_until(next);
             let books = self.cluster.books.borrow();
-            self.activity.look(next, books.agreement.entries(), |node| match self.cluster.is_up(node) {
-                true => node_state(books.nodes[node].state),
-                false => NodeState::Down,
+            self.activity.look(next, books.agreement.entries(), |node| {
+                match self.cluster.machines.node(node).is_some() {
+                    true => node_state(books.nodes[node].state),
+                    false => NodeState::Down,
+                }
             });
         }
     }

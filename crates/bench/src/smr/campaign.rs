@@ -80,7 +80,7 @@ impl LogSubject {
 }
 
 impl Subject for LogSubject {
-    type Trial<'a> = LogTrial;
+    type Trial = LogTrial;
     type Figures = LogFigures;
     type About = ();
 
@@ -128,7 +128,7 @@ impl Trial for LogTrial {
     }
 
     fn run_until(&mut self, until: Instant) {
-        self.cluster.run_until(until);
+        self.cluster.machines.run_until(until);
     }
 
     fn faults_are_over(&mut self) -> Instant {
@@ -138,7 +138,7 @@ impl Trial for LogTrial {
 
     fn is_live(&mut self) -> bool {
         let books = self.cluster.books.borrow();
-        books.full() == self.cluster.nodes() && books.answered > self.answered_before
+        books.full() == self.cluster.machines.nodes() && books.answered > self.answered_before
     }
 
     fn describe(&self) -> String {
@@ -153,7 +153,7 @@ impl Trial for LogTrial {
             ),
             None => format!("node{node} is gone"),
         };
-        let nodes = (0..self.cluster.nodes()).map(describe).collect::<Vec<_>>().join("; ");
+        let nodes = (0..self.cluster.machines.nodes()).map(describe).collect::<Vec<_>>().join("; ");
         format!("{}; {nodes}", self.cluster.machines.describe_service())
     }
 
@@ -174,9 +174,10 @@ impl Trial for LogTrial {
 
     fn judge(self, figures: &mut LogFigures, wrong: &mut Vec<String>) {
         let Self { cluster, .. } = self;
-        let applied: Vec<_> =
-            (0..cluster.nodes()).filter_map(|node| Some(cluster.log(node)?.group().applied())).collect();
-        if applied.len() != cluster.nodes() || applied.windows(2).any(|pair| pair[0] != pair[1]) {
+        let applied: Vec<_> = (0..cluster.machines.nodes())
+            .filter_map(|node| Some(cluster.log(node)?.group().applied()))
+            .collect();
+        if applied.len() != cluster.machines.nodes() || applied.windows(2).any(|pair| pair[0] != pair[1]) {
             wrong.push(format!("the nodes have applied {applied:?} entries in the end"));
         }
         let books = cluster.books.borrow();

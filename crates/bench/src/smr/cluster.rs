@@ -81,21 +81,9 @@ impl Cluster {
         Ok(Self { machines, books })
     }
 
-    pub fn run_until(&mut self, until: Instant) {
-        self.machines.run_until(until);
-    }
-
-    pub fn now(&self) -> Instant {
-        self.machines.world.now()
-    }
-
     /// The engine of a node, if it runs.
     pub fn log(&self, node: usize) -> Option<&Log> {
         Some(self.machines.node(node)?.nic().card().engine(LOG_SLOT).0)
-    }
-
-    pub fn nodes(&self) -> usize {
-        self.machines.nodes()
     }
 }
 

@@ -142,17 +142,17 @@ impl SmrBench {
     pub fn run(&self, mut progress: impl FnMut(u64)) -> Result<SmrResult, PlanError> {
         let mut cluster = self.cluster(self.seed, self.plan.clone())?;
         let warm = Instant::ZERO + Duration::from_us(100);
-        cluster.run_until(warm);
+        cluster.machines.run_until(warm);
         let before = {
             let mut books = cluster.books.borrow_mut();
             books.latencies = Latencies::new();
             books.answered
         };
         let mut activity = Activity::new(self.nodes, LOOK, &self.plan);
-        while cluster.now() < warm + self.length {
-            cluster.run_until((cluster.now() + LOOK).min(warm + self.length));
+        while cluster.machines.now() < warm + self.length {
+            cluster.machines.run_until((cluster.machines.now() + LOOK).min(warm + self.length));
             let books = cluster.books.borrow();
-            activity.look(cluster.now(), books.answered, |node| match cluster.machines.node(node) {
+            activity.look(cluster.machines.now(), books.answered, |node| match cluster.machines.node(node) {
                 Some(_) => node_state(books.states[node]),
                 None => NodeState::Down,
             });
@@ -202,9 +202,9 @@ impl SmrBench {
         let mut cluster =
             self.cluster(seed, FaultPlan { faults: vec![crash] }).expect("there is a first node");
         let crashed = Instant::ZERO + Duration::from_us(at_us);
-        cluster.run_until(crashed);
+        cluster.machines.run_until(crashed);
         let crashed_locally = cluster.machines.local_now(1);
-        cluster.run_until(crashed + Duration::from_us(1_000));
+        cluster.machines.run_until(crashed + Duration::from_us(1_000));
         let books = cluster.books.borrow();
         let mut wrong = books.log.violations().to_vec();
         let timeline = cluster.log(1).map(|log| log.group().timeline());

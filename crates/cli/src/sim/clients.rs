@@ -2,11 +2,13 @@
 
 use clap::Args;
 use weft_bench::compare::{CAMPAIGN_VALUE_BYTES, EngineName};
-use weft_harness::NodeCampaign;
-use weft_sim::CostProfile;
+use weft_harness::NodeFigures;
 
-use super::nodes::{CampaignRun, Done, EngineOptions, Replay};
+use super::campaign::{CampaignGround, Conduct, EngineOptions, Found};
+use super::faults::{FaultsOption, NETWORK_FAULTS};
 use crate::failure::Failure;
+use crate::faults::Faults;
+use crate::ground::Ground;
 use crate::replay::CommandLine;
 
 /// Checks of a run.
@@ -24,20 +26,30 @@ pub(crate) struct ClientsOptions {
     /// Engine that the clients call: kv, smr, rdt, txn or lock
     #[arg(long, value_name = "ENGINE")]
     engine: EngineName,
+    #[command(flatten)]
+    ground: Ground<CampaignGround>,
 }
 
 impl EngineOptions for ClientsOptions {
-    const KIND: &'static str = "sim clients";
+    type Faults = Faults;
+    type Figures = NodeFigures;
+    type About = ();
 
-    fn check(&self, nodes: usize, profile: &CostProfile) -> Result<(), Failure> {
-        Ok(self.engine.check_campaign(nodes, profile)?)
+    const KIND: &'static str = "sim clients";
+    const FAULTS: FaultsOption<Faults> = NETWORK_FAULTS;
+
+    fn run(&self, conduct: Conduct<'_, Faults>) -> Result<Found<Self>, Failure> {
+        let ground = (self.ground.network(), self.ground.profile());
+        self.engine.check_campaign(conduct.runs.nodes, &ground.1)?;
+        let contender = self.engine.contender(CAMPAIGN_VALUE_BYTES);
+        conduct.by(|runs, replay, done| contender.campaign(runs, ground, replay, done))
     }
 
     fn add_to(&self, line: CommandLine) -> CommandLine {
-        line.option("--engine", self.engine)
+        self.ground.add_to(line.option("--engine", self.engine))
     }
 
-    fn run(&self, runs: &NodeCampaign, replay: Replay<'_>, progress: Done<'_>) -> CampaignRun {
-        self.engine.contender(CAMPAIGN_VALUE_BYTES).campaign(runs, replay, progress)
+    fn counts(&self, found: &Found<Self>) -> Vec<(&'static str, u64)> {
+        found.figures.counts.clone().into_iter().chain([("views", found.views)]).collect()
     }
 }

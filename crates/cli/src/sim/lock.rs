@@ -2,9 +2,13 @@
 
 use clap::Args;
 use weft_bench::lock::simulated::Locks;
-use weft_harness::NodeCampaign;
+use weft_harness::{NodeFigures, OnNodes};
 
-use super::nodes::{CampaignRun, Done, EngineOptions, Replay};
+use super::campaign::{CampaignGround, Conduct, EngineOptions, Found};
+use super::faults::{FaultsOption, NETWORK_FAULTS};
+use crate::failure::Failure;
+use crate::faults::Faults;
+use crate::ground::Ground;
 #[cfg(feature = "planted-bugs")]
 use crate::parse;
 use crate::replay::CommandLine;
@@ -12,6 +16,8 @@ use crate::replay::CommandLine;
 /// Options of the locks.
 #[derive(Clone, Debug, PartialEq, Args)]
 pub(crate) struct LockOptions {
+    #[command(flatten)]
+    ground: Ground<CampaignGround>,
     /// A known bug to run with, to see it caught
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_lock_bug)]
@@ -19,19 +25,30 @@ pub(crate) struct LockOptions {
 }
 
 impl EngineOptions for LockOptions {
+    type Faults = Faults;
+    type Figures = NodeFigures;
+    type About = ();
+
     const KIND: &'static str = "sim lock";
+    const FAULTS: FaultsOption<Faults> = NETWORK_FAULTS;
+
+    fn run(&self, conduct: Conduct<'_, Faults>) -> Result<Found<Self>, Failure> {
+        let locks = Locks {
+            #[cfg(feature = "planted-bugs")]
+            planted_bug: self.planted_bug,
+        };
+        let (network, profile) = (self.ground.network(), self.ground.profile());
+        conduct.of(&OnNodes { contender: &locks, network, profile })
+    }
 
     fn add_to(&self, line: CommandLine) -> CommandLine {
+        let line = self.ground.add_to(line);
         #[cfg(feature = "planted-bugs")]
         let line = line.given("--planted-bug", self.planted_bug.map(weft_lock::PlantedBug::name));
         line
     }
 
-    fn run(&self, runs: &NodeCampaign, replay: Replay<'_>, progress: Done<'_>) -> CampaignRun {
-        let locks = Locks {
-            #[cfg(feature = "planted-bugs")]
-            planted_bug: self.planted_bug,
-        };
-        runs.run(&locks, replay, progress)
+    fn counts(&self, found: &Found<Self>) -> Vec<(&'static str, u64)> {
+        found.figures.counts.clone().into_iter().chain([("views", found.views)]).collect()
     }
 }

@@ -4,10 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use clap::Args;
-use weft_harness::Campaign;
-use weft_sim::{FaultKinds, FaultPlan};
 
-use super::node_bug::NodeBugOption;
 use crate::failure::Failure;
 use crate::parse::Seeds;
 use crate::task::{IS_GIVEN, QUICK};
@@ -41,17 +38,6 @@ impl SeedOptions {
             ))),
             _ => Ok(()),
         }
-    }
-
-    /// The runs of these seeds.
-    pub(super) fn runs(
-        &self,
-        nodes: usize,
-        kinds: FaultKinds,
-        plan: Option<FaultPlan>,
-        node_bug: &NodeBugOption,
-    ) -> Campaign {
-        Campaign { nodes, seeds: self.chosen().0, kinds, plan, planted: node_bug.planted() }
     }
 
     /// The seeds that this command runs.

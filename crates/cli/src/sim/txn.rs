@@ -3,22 +3,14 @@
 use clap::Args;
 use weft_applications::WorkloadName;
 use weft_bench::txn::{TransactionFigures, TransactionsSubject};
-use weft_harness::CampaignResult;
-use weft_harness::progress::Progress;
-use weft_results::table::{Column, Table, grouped};
-use weft_sim::FaultKinds;
+use weft_results::table::grouped;
 
-use super::findings::{self, list, live_within};
-use super::node_bug::NodeBugOption;
-use super::seeds::SeedOptions;
+use super::campaign::{Conduct, EngineOptions, Found, NodesOption, list};
+use super::faults::{FaultsOption, NETWORK_FAULTS};
 use crate::failure::Failure;
-use crate::faults;
-use crate::parse::{self, Seeds};
+use crate::faults::Faults;
+use crate::parse;
 use crate::replay::CommandLine;
-use crate::task::Task;
-
-const NODES: usize = 3;
-const REPLICATION: usize = 2;
 
 /// Checks of a run.
 const DEFINITIONS: &str = "\
@@ -31,26 +23,16 @@ must end in the same state, without a lock. After the last fault the clients of 
 --workload, the seeds run Smallbank and Retwis in turn; the seeds that crash a node when its log is full run \
 new-order of TPC-C.";
 
-/// Parameters of a campaign.
+/// Options of transactions.
 #[derive(Clone, Debug, PartialEq, Args)]
 #[command(after_help = DEFINITIONS)]
-pub(crate) struct TxnCampaign {
-    /// Number of nodes, 2 to 16
-    #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::nodes)]
-    nodes: usize,
+pub(crate) struct TxnOptions {
     /// Replicas of each shard, the primary included, 2 to the number of nodes
-    #[arg(long, value_name = "N", default_value_t = REPLICATION)]
+    #[arg(long, value_name = "N", default_value_t = 2)]
     replication: usize,
     /// Workload: smallbank, retwis, tpcc-new-order or tpcc [default: by the seed]
     #[arg(long, value_name = "WORKLOAD")]
     workload: Option<WorkloadName>,
-    #[command(flatten)]
-    seeds: SeedOptions,
-    /// Kinds of faults, separated by commas: loss, duplication, reordering, corruption, partition, one_way_cut,
-    /// crash, pause, slow_link, outage (of the membership service), partial_partition; or all, or none.
-    /// docs/fault-plans.md describes each
-    #[arg(long, value_name = "KINDS", default_value = "all", value_parser = faults::network_kinds)]
-    faults: FaultKinds,
     /// At the end, crash every replica of one shard: its callers must learn that it is lost, and the other shards must
     /// go on
     #[arg(long)]
@@ -59,81 +41,22 @@ pub(crate) struct TxnCampaign {
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_txn_bug)]
     planted_bug: Option<weft_txn::PlantedBug>,
-    #[command(flatten)]
-    node_bug: NodeBugOption,
 }
 
-impl Task for TxnCampaign {
-    type Found = CampaignResult<TransactionFigures>;
+impl EngineOptions for TxnOptions {
+    type Faults = Faults;
+    type Figures = TransactionFigures;
+    type About = ();
 
     const KIND: &'static str = "sim txn";
+    const NODES: NodesOption =
+        NodesOption { help: "Number of nodes, 2 to 16", default: "3", parse: parse::nodes };
+    const FAULTS: FaultsOption<Faults> = NETWORK_FAULTS;
+    const AGAIN: &'static str = "commits again";
 
-    fn work(&self) -> Result<Self::Found, Failure> {
-        self.seeds.check()?;
-        self.check()?;
-        let subject = TransactionsSubject {
-            workload: self.workload,
-            replication: self.replication,
-            lose_shard: self.lose_shard,
-            #[cfg(feature = "planted-bugs")]
-            planted_bug: self.planted_bug,
-        };
-        let runs = self.seeds.runs(self.nodes, self.faults, None, &self.node_bug);
-        let mut progress = Progress::new("seeds", self.seeds.chosen().count());
-        let replay = |seed| self.command(&Seeds(seed..=seed)).to_string();
-        Ok(runs.run(&subject, replay, |done| progress.set(done))?)
-    }
-
-    fn to_text(&self, result: &Self::Found) -> String {
-        let figures = &result.figures;
-        let mut table = Table::new([
-            Column::numbers("runs", ""),
-            Column::numbers("committed", ""),
-            Column::numbers("refused", ""),
-            Column::numbers("unanswered", ""),
-            Column::numbers("of these done", ""),
-            Column::numbers("views", ""),
-            Column::numbers("restarts", ""),
-            Column::numbers("violations", ""),
-            Column::words("checked"),
-        ]);
-        table.row([
-            grouped(result.seeds_run),
-            grouped(figures.committed),
-            grouped(figures.aborted),
-            grouped(figures.unanswered),
-            grouped(figures.unknown_but_seen),
-            grouped(result.views),
-            grouped(figures.restarts),
-            grouped(result.findings.violations_found),
-            result.checked.to_owned(),
-        ]);
-        let mut text = format!(
-            "{table}\n  cluster     {} nodes, {} replicas of each shard, {}\n  faults      {}\n  crashed at  {}\n  \
-             every node  commits again {}\n",
-            result.nodes,
-            figures.replication,
-            list(&figures.workloads),
-            list(&result.faults),
-            list(&figures.step_crashes),
-            live_within(result.live),
-        );
-        if self.lose_shard {
-            text += &format!("  lost shards {} calls were told so\n", grouped(figures.unavailable));
-        }
-        text + &findings::to_text(&result.findings, &self.command(&self.seeds.chosen()), |()| String::new())
-    }
-
-    fn holds(&self, result: &Self::Found) -> bool {
-        result.findings.violations_found == 0
-    }
-}
-
-impl TxnCampaign {
-    /// Checks that the options fit together.
-    fn check(&self) -> Result<(), Failure> {
-        let Self { nodes, replication, .. } = self;
-        if !(2..=*nodes).contains(replication) {
+    fn run(&self, conduct: Conduct<'_, Faults>) -> Result<Found<Self>, Failure> {
+        let (nodes, replication) = (conduct.runs.nodes, self.replication);
+        if !(2..=nodes).contains(&replication) {
             return Err(Failure::new(format_args!(
                 "{nodes} nodes cannot hold {replication} replicas of which one may fail; choose --replication from 2 to --nodes"
             )));
@@ -143,21 +66,47 @@ impl TxnCampaign {
                 "nothing is left when a shard of all nodes is lost; choose a smaller --replication",
             ));
         }
-        Ok(())
+        conduct.of(&TransactionsSubject {
+            workload: self.workload,
+            replication,
+            lose_shard: self.lose_shard,
+            #[cfg(feature = "planted-bugs")]
+            planted_bug: self.planted_bug,
+        })
     }
 
-    /// The command that repeats the runs of these seeds.
-    fn command(&self, seeds: &Seeds) -> CommandLine {
-        let Self { nodes, replication, workload, seeds: _, faults, lose_shard, .. } = self;
-        let line = CommandLine::new("weft sim txn")
-            .option("--nodes", nodes)
-            .option("--replication", replication)
-            .given("--workload", *workload)
-            .option("--seeds", seeds)
-            .option("--faults", faults)
-            .flag("--lose-shard", *lose_shard);
+    fn add_to(&self, line: CommandLine) -> CommandLine {
+        let line = line
+            .option("--replication", self.replication)
+            .given("--workload", self.workload)
+            .flag("--lose-shard", self.lose_shard);
         #[cfg(feature = "planted-bugs")]
         let line = line.given("--planted-bug", self.planted_bug.map(weft_txn::PlantedBug::name));
-        self.node_bug.add_to(line)
+        line
+    }
+
+    fn counts(&self, found: &Found<Self>) -> Vec<(&'static str, u64)> {
+        let figures = &found.figures;
+        vec![
+            ("committed", figures.committed),
+            ("refused", figures.aborted),
+            ("unanswered", figures.unanswered),
+            ("of these done", figures.unknown_but_seen),
+            ("views", found.views),
+            ("restarts", figures.restarts),
+        ]
+    }
+
+    fn cluster(&self, found: &Found<Self>) -> Option<(&'static str, String)> {
+        let TransactionFigures { replication, workloads, .. } = &found.figures;
+        let nodes = format!("{} nodes, {replication} replicas of each shard", found.nodes);
+        Some(("cluster", format!("{nodes}, {}", list(workloads))))
+    }
+
+    fn notes(&self, found: &Found<Self>) -> Vec<(&'static str, String)> {
+        let TransactionFigures { step_crashes, unavailable, .. } = &found.figures;
+        let lost = format!("{} calls were told so", grouped(*unavailable));
+        let lost = self.lose_shard.then_some(("lost shards", lost));
+        [("crashed at", list(step_crashes))].into_iter().chain(lost).collect()
     }
 }

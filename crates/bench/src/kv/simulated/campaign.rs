@@ -128,7 +128,7 @@ impl StoreSubject {
 }
 
 impl Subject for StoreSubject {
-    type Trial<'a> = StoreTrial;
+    type Trial = StoreTrial;
     type Figures = StoreFigures;
     type About = ();
 

@@ -210,10 +210,10 @@ impl Timeline {
 pub(super) fn begins_at(bench: &RdtBench) -> Instant {
     let (mut cluster, _) = begin(bench, None);
     loop {
-        cluster.run_for(step(bench.system));
+        cluster.machines.run_for(step(bench.system));
         let began: Vec<Instant> = cluster.books.borrow().nodes.iter().map(|node| node.began).collect();
         let last = began.iter().copied().max().unwrap_or(Instant::ZERO);
-        if !began.contains(&Instant::ZERO) || cluster.now() > Instant::ZERO + STUCK_AFTER {
+        if !began.contains(&Instant::ZERO) || cluster.machines.now() > Instant::ZERO + STUCK_AFTER {
             return last;
         }
     }
@@ -224,7 +224,7 @@ fn begin(bench: &RdtBench, crash: Option<Crash>) -> (Cluster, Instant) {
     let mut cluster = Cluster::new(&parameters(bench, crash)).expect("the plan names a node");
     let begin = Instant::ZERO + cluster.connecting();
     cluster.books.borrow_mut().begins_at = begin;
-    cluster.run_until(begin);
+    cluster.machines.run_until(begin);
     (cluster, begin)
 }
 
@@ -242,8 +242,8 @@ pub(super) fn run(bench: &RdtBench, crash: Option<Crash>) -> Run {
     let mut answered_at = begin;
     let mut wrong = Vec::new();
     while !cluster.books.borrow().all_done() {
-        cluster.run_for(step);
-        let now = cluster.now();
+        cluster.machines.run_for(step);
+        let now = cluster.machines.now();
         if crash.is_some_and(|crash| now >= crash.instant() && now < crash.instant() + step * 2) {
             // A client without operations may have received operations of the crashed node's client.
             cluster.nudge();

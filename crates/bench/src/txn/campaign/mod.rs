@@ -173,7 +173,7 @@ fn make_workload(name: WorkloadName, nodes: usize) -> Box<dyn Workload> {
 }
 
 impl Subject for TransactionsSubject {
-    type Trial<'a> = TransactionTrial;
+    type Trial = TransactionTrial;
     type Figures = TransactionFigures;
     type About = ();
 
