@@ -78,7 +78,7 @@ pub struct Transactions {
     pub(crate) number: u64,
     pub(crate) log: Log,
     /// Log position up to which the host was notified that it may apply records.
-    told: u64,
+    reported: u64,
     pub(crate) window: Window,
     pub(crate) participants: Participants,
     pub(crate) operations: Operations,
@@ -130,7 +130,7 @@ impl Transactions {
             primaries: [None; SHARDS_MAX],
             number: 0,
             log: Log::new(0, parameters.log_bytes),
-            told: 0,
+            reported: 0,
             window: Window::new(parameters.window),
             participants: Participants::new(parameters.nodes, parameters.window),
             operations: Operations::new(parameters.operations),
@@ -436,8 +436,8 @@ impl Transactions {
         if self.shards.are_in_engine() {
             self.apply_near(io);
             self.after_release(io);
-        } else if self.told == self.log.applied() {
-            self.told = decided;
+        } else if self.reported == self.log.applied() {
+            self.reported = decided;
             io.effects.reply(LOG_CALLER, HostKind::Decided as u8, &[&decided.to_be_bytes()]);
         }
     }
@@ -580,7 +580,7 @@ impl Transactions {
     }
 
     pub(crate) fn reset_log_mark(&mut self) {
-        self.told = self.log.applied();
+        self.reported = self.log.applied();
     }
 }
 

@@ -643,33 +643,33 @@ mod tests {
     fn changed(base: crate::Version) -> (Vec<u8>, Vec<u8>) {
         let mut new = ROW;
         new[100] = 2;
-        let (mut objects, told) = applied(1, Replacement { put: put(1, &new), read: Some((base, &ROW)) });
-        (objects.remove(0).1, told)
+        let (mut objects, reports) = applied(1, Replacement { put: put(1, &new), read: Some((base, &ROW)) });
+        (objects.remove(0).1, reports)
     }
 
     #[test]
     fn a_row_changes_where_the_log_says_so() {
-        let (row, told) = changed(LOADED);
+        let (row, reports) = changed(LOADED);
         assert_eq!((row[99], row[100], row[101]), (1, 2, 1));
-        assert_eq!(told, [HostKind::Applied as u8]);
+        assert_eq!(reports, [HostKind::Applied as u8]);
     }
 
     /// The row's version in this table is not the one that the difference names. The row stays unchanged, and
     /// the card is notified.
     #[test]
     fn a_change_of_another_version_is_reported() {
-        let (row, told) = changed(crate::Version::from_bits(9));
+        let (row, reports) = changed(crate::Version::from_bits(9));
         assert_eq!(row, ROW);
-        assert_eq!(told, [HostKind::Mismatch as u8, HostKind::Applied as u8]);
+        assert_eq!(reports, [HostKind::Mismatch as u8, HostKind::Applied as u8]);
     }
 
     /// Each row takes a block, and the table has eight.
     #[test]
     fn what_finds_no_room_is_reported() {
-        let (objects, told) = applied(8, Replacement { put: put(9, &ROW), read: None });
+        let (objects, reports) = applied(8, Replacement { put: put(9, &ROW), read: None });
         assert!(objects.len() == 8 && objects.iter().all(|(key, _)| key.local() != 9));
-        assert_eq!(told, [HostKind::Mismatch as u8, HostKind::Applied as u8]);
-        let (objects, told) = applied(7, Replacement { put: put(9, &ROW), read: None });
-        assert_eq!((objects.len(), told), (8, vec![HostKind::Applied as u8]));
+        assert_eq!(reports, [HostKind::Mismatch as u8, HostKind::Applied as u8]);
+        let (objects, reports) = applied(7, Replacement { put: put(9, &ROW), read: None });
+        assert_eq!((objects.len(), reports), (8, vec![HostKind::Applied as u8]));
     }
 }

@@ -21,7 +21,7 @@ pub(crate) enum Purpose {
 
 /// A key of an operation.
 #[derive(Clone, Debug)]
-pub(crate) struct Sought {
+pub(crate) struct WantedKey {
     pub index: u8,
     pub key: Key,
     pub mode: Mode,
@@ -36,7 +36,7 @@ pub(crate) struct Operation {
     pub purpose: Purpose,
     pub id: TransactionId,
     pub shard: usize,
-    pub sought: Vec<Sought>,
+    pub sought: Vec<WantedKey>,
     pub values: Vec<u8>,
     /// Number of keys whose copies are outstanding.
     pub missing: usize,
@@ -45,7 +45,7 @@ pub(crate) struct Operation {
     /// Whether the validation has failed already.
     pub failed: bool,
     /// The operation's epoch has ended. It only waits for its copies, and its result is dropped.
-    pub dead: bool,
+    pub is_stale: bool,
     in_use: bool,
 }
 
@@ -76,7 +76,7 @@ impl Operations {
                     missing: 0,
                     atomic: true,
                     failed: false,
-                    dead: false,
+                    is_stale: false,
                     in_use: false,
                 });
                 self.all.len() - 1
@@ -87,7 +87,7 @@ impl Operations {
         (operation.purpose, operation.id, operation.shard) = (purpose, id, shard);
         operation.sought.clear();
         operation.values.clear();
-        (operation.missing, operation.atomic, operation.failed, operation.dead) = (0, true, false, false);
+        (operation.missing, operation.atomic, operation.failed, operation.is_stale) = (0, true, false, false);
         operation.in_use = true;
         Some(number)
     }
@@ -109,7 +109,7 @@ impl Operations {
     /// Called when the epoch has ended: the results of all outstanding operations will be dropped.
     pub fn abandon(&mut self) {
         for operation in &mut self.all {
-            operation.dead |= operation.in_use;
+            operation.is_stale |= operation.in_use;
         }
     }
 }

@@ -470,13 +470,13 @@ impl Shards {
         self.begin_epoch(epoch, true);
     }
 
-    /// Starts a new epoch, without any locks. `anew`: whether the node now leads other shards than before.
-    pub(crate) fn begin_epoch(&mut self, epoch: Epoch, anew: bool) {
+    /// Starts a new epoch, without any locks. `leads_other_shards`: compared with the previous epoch.
+    pub(crate) fn begin_epoch(&mut self, epoch: Epoch, leads_other_shards: bool) {
         self.floor = Version::new(epoch, 0);
         match &mut self.tables {
             Tables::InEngine(plain) => plain.unlock_all(),
             Tables::Linked(_) => {}
-            Tables::InHostMemory(far) if anew => {
+            Tables::InHostMemory(far) if leads_other_shards => {
                 far.index.forget_objects();
                 far.pending_lookups.iter_mut().flatten().for_each(|pending| pending.expected = false);
             }

@@ -78,7 +78,7 @@ pub(crate) struct Coordinated {
     /// Number of keys that were requested, in their order.
     pub asked: usize,
     /// Number of keys whose values were sent to the host half.
-    pub told: usize,
+    pub sent: usize,
     /// Whether the procedure has finished. Keys that are still to be locked need no further run.
     pub ready: bool,
     /// The reason with which the procedure has aborted. Its reads are validated, and nothing is logged.
@@ -122,7 +122,7 @@ impl Coordinated {
             execution: Execution::default(),
             named: 0,
             asked: 0,
-            told: 0,
+            sent: 0,
             ready: false,
             refused: None,
             atomic: true,

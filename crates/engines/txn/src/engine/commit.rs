@@ -193,8 +193,8 @@ impl Transactions {
                 }
                 let receivers = to(self, place);
                 let needs = self.needs_of(execution, &place);
-                let told = self.log_differences(execution, &place, shards, needs, receivers, io);
-                let receivers = receivers.minus(told);
+                let sent = self.log_differences(execution, &place, shards, needs, receivers, io);
+                let receivers = receivers.minus(sent);
                 if !receivers.is_empty() {
                     let mut out = self.message();
                     write::log(&mut out, &place, shards, needs, puts_of(execution, shard, part, budget));
@@ -238,9 +238,9 @@ impl Transactions {
         let shorter = write::log_differences(&mut out, place, shards, needs, replacements);
         io.effects.computed(Computation::Compare(compared));
         self.counters.differences += u64::from(shorter);
-        let told = if shorter { holders } else { NodeSet::EMPTY };
-        self.post(io.effects, told, Kind::Log, out);
-        told
+        let sent = if shorter { holders } else { NodeSet::EMPTY };
+        self.post(io.effects, sent, Kind::Log, out);
+        sent
     }
 
     /// The most room in a table that the writes of a record may take. A key that the attempt has not read
@@ -306,7 +306,7 @@ impl Transactions {
         let stage = attempt.stage;
         match stage {
             Stage::Committing => {
-                self.give_up(id, io);
+                self.end_at_primaries(id, io);
                 self.advance(io);
             }
             Stage::Logging if written && !self.parameters.variant.log_at_primary => {
@@ -336,20 +336,20 @@ impl Transactions {
         };
         let by_message = attempt.by_message;
         if !self.one_sided.is_busy_with(id) {
-            self.begin_anew(id, by_message, io);
+            self.restart_attempt(id, by_message, io);
         }
     }
 
     /// Replaces an attempt whose outcome was not reported by a new one, which runs on this node and is not
     /// shipped.
-    fn begin_anew(&mut self, id: TransactionId, by_message: u16, io: &mut Io<'_>) {
+    fn restart_attempt(&mut self, id: TransactionId, by_message: u16, io: &mut Io<'_>) {
         if self.is_window_full() {
             return self.finish(id, Status::Full, 0, io);
         }
         let attempt = self.attempt_mut(id);
         let execution = take(&mut attempt.execution);
         let (token, procedure, named) = (attempt.token, attempt.procedure, attempt.named);
-        self.give_up(id, io);
+        self.end_at_primaries(id, io);
         let accesses = &execution.accesses()[..named];
         self.start(token, procedure, execution.input(), accesses, (false, by_message), io);
         self.attempt_mut(id).execution = execution;
@@ -417,7 +417,7 @@ impl Transactions {
             }
             Status::More => {
                 self.counters.recalled += 1;
-                self.begin_anew(id, 0, io);
+                self.restart_attempt(id, 0, io);
             }
             _ => self.finish(id, status, reason, io),
         }

@@ -114,7 +114,7 @@ impl Transactions {
         attempt.id = Some(id);
         attempt.stage = Stage::Executing { ship: None };
         (attempt.token, attempt.procedure, attempt.named) = (token, procedure, 0);
-        (attempt.asked, attempt.told, attempt.rounds) = (0, 0, 0);
+        (attempt.asked, attempt.sent, attempt.rounds) = (0, 0, 0);
         (attempt.ready, attempt.refused, attempt.atomic) = (false, None, true);
         attempt.seen = (0, 0);
         (attempt.locked, attempt.waiting, attempt.shipped) = (0, 0, None);
@@ -432,10 +432,10 @@ impl Transactions {
     fn run_at_host(&mut self, id: TransactionId, io: &mut Io<'_>) {
         let attempt = self.window.at(id.sequence());
         attempt.stage = Stage::AtHost;
-        let (told, asked) = (attempt.told, attempt.asked);
-        attempt.told = asked;
+        let (sent, asked) = (attempt.sent, attempt.asked);
+        attempt.sent = asked;
         let execution = &attempt.execution;
-        let got = (told..asked).map(|index| Got {
+        let got = (sent..asked).map(|index| Got {
             index: index as u8,
             read: execution.read_version(index),
             new: execution.new_version(index),
@@ -636,7 +636,7 @@ impl Transactions {
     /// Ends an attempt: reports its status to the host and sends END to the primaries.
     pub(crate) fn finish(&mut self, id: TransactionId, status: Status, reason: u8, io: &mut Io<'_>) {
         self.tell(id, status, reason, io);
-        self.give_up(id, io);
+        self.end_at_primaries(id, io);
         self.advance(io);
     }
 
@@ -657,7 +657,7 @@ impl Transactions {
     }
 
     /// Ends an attempt at the primaries: they release its locks.
-    pub(crate) fn give_up(&mut self, id: TransactionId, io: &mut Io<'_>) {
+    pub(crate) fn end_at_primaries(&mut self, id: TransactionId, io: &mut Io<'_>) {
         self.give_locks_back(id, io);
         let attempt = self.attempt_mut(id);
         attempt.stage = Stage::Ended;

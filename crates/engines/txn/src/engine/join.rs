@@ -70,7 +70,7 @@ impl Transactions {
     }
 
     /// A view lists this node as joining: the join starts, or restarts.
-    pub(crate) fn join_anew(&mut self, io: &mut Io<'_>) {
+    pub(crate) fn restart_join(&mut self, io: &mut Io<'_>) {
         self.state = EngineState::Joining { synced: false };
         let undecided = self.participants.held().filter(|(slot, _)| !slot.ended);
         let positions: Vec<u64> =

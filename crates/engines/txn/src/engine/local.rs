@@ -31,7 +31,7 @@ impl Transactions {
         self.counters.executed_by_host += 1;
         let id = self.open(token, NONE);
         let mut execution = take(&mut self.attempt_mut(id).execution);
-        let outcome = self.take_in(&mut execution, executed);
+        let outcome = self.convert_report(&mut execution, executed);
         let fits = outcome.and_then(|()| execution.check(executed.step));
         self.attempt_mut(id).execution = execution;
         match fits {
@@ -53,7 +53,7 @@ impl Transactions {
     }
 
     /// Converts the host's report into an execution.
-    fn take_in(&self, execution: &mut Execution, executed: &HostExecution<'_>) -> Result<(), Fault> {
+    fn convert_report(&self, execution: &mut Execution, executed: &HostExecution<'_>) -> Result<(), Fault> {
         let mut accesses = [Access { key: Key::new(0, 0), mode: Mode::Read }; crate::KEYS_MAX];
         let count = executed.claims.len();
         if count > crate::KEYS_MAX {

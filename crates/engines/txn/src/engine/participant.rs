@@ -16,7 +16,7 @@ use crate::message::{
     Claim, Content, Drawn, Got, Header, Kind, Lack, List, RecordPart, Seen, Status, Verdict, Want, Write,
     write, write_list,
 };
-use crate::operation::{Purpose, Sought};
+use crate::operation::{Purpose, WantedKey};
 use crate::parameters::PlantedBug;
 use crate::procedure::Execution;
 use crate::procedure::{Mode, ProcedureId};
@@ -341,7 +341,7 @@ impl Transactions {
         id: TransactionId,
         shard: usize,
         status: Status,
-        locked: &[Sought],
+        locked: &[WantedKey],
         io: &mut Io<'_>,
     ) {
         let mut out = self.message();
@@ -413,7 +413,7 @@ impl Transactions {
                     }
                 };
             }
-            let sought = Sought { index: want.index, key, mode, version: Version::ZERO, new, value: None };
+            let sought = WantedKey { index: want.index, key, mode, version: Version::ZERO, new, value: None };
             self.operations.get(number).sought.push(sought);
         }
         Ok(())
@@ -501,8 +501,8 @@ impl Transactions {
     /// All keys of the operation are found.
     fn complete(&mut self, number: usize, io: &mut Io<'_>) {
         let operation = self.operations.get(number);
-        let (id, dead, purpose) = (operation.id, operation.dead, operation.purpose);
-        if !dead {
+        let (id, is_stale, purpose) = (operation.id, operation.is_stale, operation.purpose);
+        if !is_stale {
             let slot = self.participants.slot(id);
             assert_eq!(slot.id, Some(id), "a slot waits for its operations");
             slot.operations -= 1;
@@ -588,7 +588,7 @@ impl Transactions {
         let operation = self.operations.get(number);
         operation.failed = locked;
         if !locked {
-            operation.sought.extend(seen.iter().map(|seen| Sought {
+            operation.sought.extend(seen.iter().map(|seen| WantedKey {
                 index: 0,
                 key: seen.key,
                 mode: Mode::Read,
@@ -655,7 +655,7 @@ impl Transactions {
         if let Some(part) = slot.parts.iter().find(same) {
             let position = part.position;
             if self.log.is_durable(position) {
-                self.say_logged(&place, io);
+                self.acknowledge_record(&place, io);
             }
             return;
         }
@@ -663,7 +663,7 @@ impl Transactions {
         log::encode(&mut record, &place, shards, writes.iter());
         let deletions = writes.iter().filter(|write| matches!(write.content, Content::Whole(None))).count();
         let demand = Demand { needs, deletions: deletions as u32 };
-        let lack = self.lack(record.len(), needs);
+        let lack = self.missing_space(record.len(), needs);
         // A primary that gets its values after the commit (Xenic's order) must accept them even if the log is
         // full. The room may be held by attempts that wait for another primary in the same way, and none of
         // them could withdraw, since their outcomes were reported. The backups have the record, and here the
@@ -678,7 +678,7 @@ impl Transactions {
             };
             self.participants.slot(place.id).parts.push(Part { place, position });
             if self.shards.are_in_engine() {
-                self.say_logged(&place, io);
+                self.acknowledge_record(&place, io);
             }
             if self.commits_at_once(place.shard) {
                 let slot = self.participants.slot(place.id);
@@ -700,7 +700,7 @@ impl Transactions {
     /// Which space lacks room for a record of `bytes` bytes: the log, or the host's table on top of all that
     /// is logged already. The check is made before the attempt is decided, so each decided record has room at
     /// every replica.
-    fn lack(&self, bytes: usize, needs: Room) -> Option<Lack> {
+    fn missing_space(&self, bytes: usize, needs: Room) -> Option<Lack> {
         let (logged, left) = (self.log.demand(), self.shards.room());
         match left.filter(|_| needs != Room::default()) {
             Some(left) if !left.covers(logged.needs.plus(needs)) => {
@@ -746,12 +746,12 @@ impl Transactions {
 
     /// Tells the coordinator that a record is logged here. If the procedure ran here, the answer tells the
     /// outcome of the run too.
-    fn say_logged(&mut self, place: &RecordPart, io: &mut Io<'_>) {
+    fn acknowledge_record(&mut self, place: &RecordPart, io: &mut Io<'_>) {
         let slot = self.participants.slot(place.id);
         let has_run =
             slot.shipped.is_some_and(|(status, _)| status == Status::Ok) && slot.execution.is_some();
         if slot.id == Some(place.id) && has_run {
-            self.say_shipped(place.id, io);
+            self.answer_shipped(place.id, io);
         } else {
             self.answer_log(place, io);
         }
@@ -767,7 +767,7 @@ impl Transactions {
     pub(crate) fn on_durable(&mut self, position: u64, io: &mut Io<'_>) {
         match self.log.make_durable(position) {
             Ok(Some(place)) if self.participants.open(place.id).is_some_and(|slot| !slot.withdrawn) => {
-                self.say_logged(&place, io);
+                self.acknowledge_record(&place, io);
             }
             Ok(_) => {}
             Err(log::VerdictOutdated) => self.copy_verdict(position, io),

@@ -94,7 +94,7 @@ impl Transactions {
         if !view.full.contains(node) {
             let may_join = first || matches!(self.state, EngineState::Joining { .. });
             if may_join && view.joining.contains(node) && self.parameters.variant.log_at_primary {
-                return self.join_anew(io);
+                return self.restart_join(io);
             }
             self.recovery.phase = Phase::Idle;
             self.state = EngineState::Lost;
@@ -344,8 +344,8 @@ impl Transactions {
         // If this node now leads other shards than before, its index starts empty: it lacks objects of the
         // new shards, and must not keep those of the former ones. In the first view in which the node serves,
         // the index keeps what was loaded.
-        let anew = led != self.recovery.led && self.recovery.base.epoch != Epoch::default();
-        self.shards.begin_epoch(self.view.epoch, anew);
+        let leads_other_shards = led != self.recovery.led && self.recovery.base.epoch != Epoch::default();
+        self.shards.begin_epoch(self.view.epoch, leads_other_shards);
         self.recovery.led = led;
         self.number = 0;
         self.recovery.base =

@@ -143,7 +143,7 @@ impl Transactions {
         }
         if status == Status::Ok && shards != 0 {
             self.participants.open(id).expect("as above").execution = Some(execution);
-            return self.say_shipped(id, io);
+            return self.answer_shipped(id, io);
         }
         self.answer_ship(id, status, reason, shards, execution.answered(), io);
         self.participants.open(id).expect("as above").execution = Some(execution);
@@ -153,7 +153,7 @@ impl Transactions {
 
     /// Answers with the outcome of a run whose writes are logged, once this node has logged all of its own
     /// records. The answer also confirms these records.
-    pub(crate) fn say_shipped(&mut self, id: TransactionId, io: &mut Io<'_>) {
+    pub(crate) fn answer_shipped(&mut self, id: TransactionId, io: &mut Io<'_>) {
         let node = NodeId::new(self.node).expect("a node");
         let slot = self.participants.open(id).expect("the caller has it");
         let (Some((Status::Ok, reason)), Some(execution)) = (slot.shipped, slot.execution.take()) else {

@@ -262,7 +262,7 @@ impl<T: Copy + Eq> Index<T> {
     /// # Errors
     /// If another holder has locked it, or no entry is free.
     pub fn lock(&mut self, key: Key, holder: T) -> Result<(), Refused<T>> {
-        let entry = self.find_or_make(key).ok_or(Refused::Full)?;
+        let entry = self.find_or_insert(key).ok_or(Refused::Full)?;
         match self.entries[entry].lock {
             Some(other) if other != holder => return Err(Refused::Locked(other)),
             Some(_) => {}
@@ -289,7 +289,7 @@ impl<T: Copy + Eq> Index<T> {
     /// Reserves an entry for the result of a read of the table. Returns false if no entry is free. Then the
     /// result is valid as well, but it is not cached.
     pub fn expect(&mut self, key: Key) -> bool {
-        let Some(entry) = self.find_or_make(key) else { return false };
+        let Some(entry) = self.find_or_insert(key) else { return false };
         let Some(expected) = self.entries[entry].expected.checked_add(1) else { return false };
         self.entries[entry].expected = expected;
         true
@@ -450,7 +450,7 @@ impl<T: Copy + Eq> Index<T> {
         None
     }
 
-    fn find_or_make(&mut self, key: Key) -> Option<usize> {
+    fn find_or_insert(&mut self, key: Key) -> Option<usize> {
         if let Some(entry) = self.find(key) {
             return Some(entry);
         }
