@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A stranger's five minutes: the Debian package is checked by lintian and installed in a container with systemd of its own
-# and an overlay of this machine's root; three nodes start as units, one is killed, clients and metrics are asked.
+# A stranger's five minutes: lintian checks the Debian package, and a container with systemd of its own and an overlay of
+# this machine's root installs it. Three nodes start as units, one is killed, clients and metrics are asked.
 # Skipped where a tool is missing or the kernel refuses an overlay or a container.
 set -euo pipefail
 cd "$(dirname "$0")/.."
