@@ -97,16 +97,6 @@ const fn first_request(action: &Action) -> FirstRequest {
     }
 }
 
-/// A hash of a key. Work items of a connection whose keys have the same hash wait for each other, so collisions are
-/// harmless.
-fn hash_of(key: &[u8]) -> u64 {
-    key.chunks(8).fold(0, |hash: u64, chunk| {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        (hash.rotate_left(23) ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-    })
-}
-
 impl RespServer {
     /// Begins a work item, or queues it behind earlier ones on the same key.
     pub(super) fn submit(
@@ -119,7 +109,8 @@ impl RespServer {
         action: Action,
     ) {
         let connection = self.connections.get_mut(id).expect("the caller has found it");
-        let hash = hash_of(&key);
+        // Work items whose keys have the same hash wait for each other, so a collision costs only time.
+        let hash = weft_kv::hash(&key);
         let in_round = matches!(first_request(&action), FirstRequest::Round);
         // Work items of the same round keep their order, so they need not wait for each other.
         let has_to_wait =
