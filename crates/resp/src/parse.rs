@@ -334,7 +334,24 @@ mod tests {
         assert_eq!(requests(&[b"*0\r\n*-1\r\n"]), Ok(vec![]));
     }
 
+    #[test]
+    fn numbers_are_written_in_one_way_and_fit_64_bits() {
+        for text in
+            ["", "-", "-0", "+1", "01", "-01", "1 ", "1a", "9223372036854775808", "-9223372036854775809"]
+        {
+            assert_eq!(number(text.as_bytes()), None, "{text:?}");
+        }
+        for value in [0, 1, -1, i64::MAX, i64::MIN] {
+            assert_eq!(number(value.to_string().as_bytes()), Some(value));
+        }
+    }
+
     proptest! {
+        #[test]
+        fn numbers_are_read(value: i64) {
+            prop_assert_eq!(number(value.to_string().as_bytes()), Some(value));
+        }
+
         #[test]
         fn pieces_do_not_matter(
             requests_made in prop::collection::vec(
