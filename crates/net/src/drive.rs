@@ -14,16 +14,17 @@ pub trait Endpoint {
     /// datagram had arrived.
     fn receive(&mut self, now: Instant, port: usize, datagram: Datagram<'_>);
 
-    /// A descriptor that is readable when [`Endpoint::receive_other`] has something to do. It stays the same.
-    fn other(&self) -> Option<BorrowedFd<'_>> {
+    /// A descriptor beside the ports, which is readable when [`Endpoint::receive_from_descriptor`] has something to do.
+    /// It stays the same.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// Takes what has arrived by other ways than the ports, a part of it at a time. Returns how much it was.
+    /// Receives from the descriptor, a part at a time. Returns how much it has received, in a unit of its own.
     ///
     /// # Errors
     /// Only errors after which the endpoint cannot go on.
-    fn receive_other(&mut self) -> io::Result<usize> {
+    fn receive_from_descriptor(&mut self) -> io::Result<usize> {
         Ok(0)
     }
 
@@ -39,7 +40,7 @@ pub trait Endpoint {
 }
 
 /// Drives `endpoint` over `ports` in this thread until `stop` is requested. Each round receives a batch from every
-/// ready port and from the endpoint's other descriptor, handles deadlines, queues and sends datagrams, and, if there
+/// ready port and from the endpoint's descriptor, handles deadlines, queues and sends datagrams, and, if there
 /// was nothing to do, waits as `policy` says. Datagrams that are queued at the stop are sent as far as the kernel
 /// accepts them.
 ///
@@ -54,8 +55,8 @@ pub fn run(
     stop: &Stop,
 ) -> io::Result<()> {
     let mut poller = Poller::new(ports, stop, policy)?;
-    if let Some(other) = endpoint.other() {
-        poller.watch_other(other)?;
+    if let Some(descriptor) = endpoint.descriptor() {
+        poller.watch_descriptor(descriptor)?;
     }
     system::make_timers_precise();
     let mut ready = poller.ready()?;
@@ -71,8 +72,8 @@ pub fn run(
                 })?;
             }
         }
-        if ready.other() {
-            moved += endpoint.receive_other()?;
+        if ready.descriptor() {
+            moved += endpoint.receive_from_descriptor()?;
         }
         if endpoint.next_deadline().is_some_and(|deadline| deadline <= now) {
             endpoint.handle_deadline(now);
@@ -225,11 +226,11 @@ mod tests {
     impl Endpoint for Reader<'_> {
         fn receive(&mut self, _now: Instant, _port: usize, _datagram: Datagram<'_>) {}
 
-        fn other(&self) -> Option<BorrowedFd<'_>> {
+        fn descriptor(&self) -> Option<BorrowedFd<'_>> {
             Some(self.stream.as_fd())
         }
 
-        fn receive_other(&mut self) -> io::Result<usize> {
+        fn receive_from_descriptor(&mut self) -> io::Result<usize> {
             let mut bytes = [0; 4];
             let count = self.stream.read(&mut bytes)?;
             self.read.extend_from_slice(&bytes[..count]);

@@ -554,11 +554,11 @@ impl Endpoint for Leaving<'_, '_> {
 }
 
 impl Endpoint for Node<'_> {
-    fn other(&self) -> Option<BorrowedFd<'_>> {
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.redis.as_ref().map(|redis| redis.server.watched())
     }
 
-    fn receive_other(&mut self) -> io::Result<usize> {
+    fn receive_from_descriptor(&mut self) -> io::Result<usize> {
         self.redis.as_mut().map_or(Ok(0), |redis| redis.server.serve())
     }
 

@@ -80,14 +80,14 @@ impl Crowding {
     }
 }
 
-/// The ports that have something to receive, as a set of indices; and whether the other descriptor has.
+/// The ports that have something to receive, as a set of indices, and whether the descriptor has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ready(u64);
 
-/// The key of the other descriptor, behind those of the ports.
-const OTHER: u64 = Poller::MOST_PORTS as u64;
+/// The key of the descriptor, behind those of the ports.
+const DESCRIPTOR: u64 = Poller::MOST_PORTS as u64;
 /// The key of the stop. It is not part of [`Ready`].
-const STOP: u64 = OTHER + 1;
+const STOP: u64 = DESCRIPTOR + 1;
 
 impl Ready {
     /// Whether the port of this index has something to receive.
@@ -95,9 +95,9 @@ impl Ready {
         self.0 >> port & 1 == 1
     }
 
-    /// Whether the descriptor given to [`Poller::watch_other`] is readable.
-    pub const fn other(self) -> bool {
-        self.0 >> OTHER & 1 == 1
+    /// Whether the descriptor given to [`Poller::watch_descriptor`] is readable.
+    pub const fn descriptor(self) -> bool {
+        self.0 >> DESCRIPTOR & 1 == 1
     }
 
     /// Adds what is watched under this key.
@@ -107,7 +107,7 @@ impl Ready {
         }
     }
 
-    /// Whether neither a port nor the other descriptor has something to receive.
+    /// Whether neither a port nor the descriptor has something to receive.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -147,8 +147,8 @@ impl Poller {
     ///
     /// # Errors
     /// The kernel's error, if it cannot watch it.
-    pub fn watch_other(&mut self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
-        system::watch(self.watched.as_fd(), descriptor, OTHER)
+    pub fn watch_descriptor(&mut self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        system::watch(self.watched.as_fd(), descriptor, DESCRIPTOR)
     }
 
     /// The ports that have something to receive. Does not wait.
