@@ -12,7 +12,7 @@ FUZZ_SECONDS ?= 60
 
 export CARGO_TERM_PROGRESS_WHEN ?= auto
 
-.PHONY: help demo test quick model lint unit formal blocks sim synth oracle porcupine campaign cluster determinism errors pages python redis verbs package rxe docs mutants coverage coverage-rtl spread fuzz fuzz-replay nightly compare build clean
+.PHONY: help demo test quick model lint unit formal blocks sim synth oracle porcupine campaign cluster determinism errors pages python redis verbs package package-test rxe docs mutants coverage coverage-rtl spread fuzz fuzz-replay nightly compare build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -26,7 +26,7 @@ demo: ## Take the tour: a cluster, a killed leader, a checked history, real sock
 	@$(WEFT) demo --out out
 
 # What is quick and what tells most comes first; a stage uses what those before it have built.
-test: lint docs unit oracle porcupine build errors pages python redis verbs package cluster determinism model campaign formal blocks ## Run every check
+test: lint docs unit oracle porcupine build errors pages python redis verbs package-test cluster determinism model campaign formal blocks ## Run every check
 	@echo "make test: all checks passed"
 
 quick: ## For the inner loop: lints and tests of the crates that have changed, without the gateware: QUICK="kv node"
@@ -118,7 +118,10 @@ pages: build ## The commands of the documentation do what they say, as they are 
 verbs: build ## The distribution's programs of libibverbs, in pairs under `weft run` (skipped where not installed)
 	tests/verbs.sh
 
-package: build ## A Debian package with systemd units, installed and started in a container (skipped where that needs more)
+package: build ## Build a Debian package with systemd units in target/package (needs debhelper)
+	tools/package.sh
+
+package-test: build ## Install the Debian package in a container, and run a cluster there (skipped where a tool is missing)
 	tests/package.sh
 
 python: build ## Build the Python package as a wheel, check its types, test it against three nodes

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A stranger's five minutes: lintian checks the Debian package, and a container with systemd of its own and an overlay of
-# this machine's root installs it. Three nodes start as units, one is killed, clients and metrics are asked.
+# A stranger's five minutes: lintian checks the Debian package, and a container with systemd of its own and an overlay
+# of this machine's root installs it. Three nodes start as units, one is killed, clients and metrics are asked.
 # Skipped where a tool is missing or the kernel refuses an overlay or a container.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -28,7 +28,7 @@ mount -t overlay weft-package -o "lowerdir=/,upperdir=$work/upper,workdir=$work/
 cp "$package" "$root/weft.deb"
 cp tests/package/scenario.sh "$root/scenario.sh"
 cp tests/package/scenario.service "$root/etc/systemd/system/"
-timeout 120 systemd-nspawn --quiet --directory "$root" --private-network --register=no --keep-unit \
+timeout 600 systemd-nspawn --quiet --directory "$root" --private-network --register=no --keep-unit \
     --machine=weft-package --boot systemd.unit=scenario.service >"$work/boot" 2>&1 || true
 if [[ ! -e $root/scenario.log ]]; then
     tail -5 "$work/boot"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Packs what `make build` and tools/verbs.sh have built as a Debian package: target/package/weft_VERSION_ARCH.deb.
+# Packs the command that `make build` has built and the libraries of tools/verbs.sh as a Debian package:
+# target/package/weft_VERSION_ARCH.deb.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if ! command -v dh >/dev/null; then

@@ -51,7 +51,9 @@ say "the nodes stopped in order"
 
 echo 'not = "a cluster"' >$config
 systemctl start weft-node@0 || true
-sleep 3
+until_true systemctl is-failed weft-node@0
+# Longer than RestartSec.
+sleep 2
 [[ $(systemctl show --property ExecMainStatus --value weft-node@0) == 2 ]]
 [[ $(systemctl show --property NRestarts --value weft-node@0) == 0 ]]
 say "a wrong configuration is not started again and again"
