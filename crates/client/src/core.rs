@@ -51,7 +51,7 @@ impl Core {
         self.queues.iter_mut().for_each(|queue| queue.end_session());
     }
 
-    /// Appends the next datagram to `out` and returns its destination.
+    /// Replaces the content of `out` by the next datagram and returns its destination.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<SocketAddrV4> {
         for (slot, queue) in self.queues.iter_mut().enumerate() {
             loop {

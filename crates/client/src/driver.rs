@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use weft_net::{Clock, Datagram, Endpoint, IdlePolicy, PortOptions, Stop, UdpPort, run};
+use weft_net::{Clock, Datagram, Endpoint, IdlePolicy, Outgoing, PortOptions, Stop, UdpPort, run};
 use weft_time::Instant;
 
 use crate::OpenError;
@@ -55,7 +55,7 @@ impl Notifier {
 struct Driven {
     core: Core,
     notifier: Arc<Notifier>,
-    bytes: Vec<u8>,
+    outgoing: Outgoing,
 }
 
 impl Endpoint for Driven {
@@ -74,12 +74,7 @@ impl Endpoint for Driven {
     fn transmit(&mut self, now: Instant, ports: &mut [UdpPort]) {
         self.notifier.rearm();
         self.core.take(now);
-        self.bytes.clear();
-        while let Some(to) = self.core.poll_transmit(&mut self.bytes) {
-            // If the port is full, the datagram is dropped, and its request is repeated after a time-out.
-            ports[0].push(to, &self.bytes);
-            self.bytes.clear();
-        }
+        self.outgoing.transmit(&mut ports[0], |datagram| self.core.poll_transmit(datagram));
     }
 }
 
@@ -97,7 +92,7 @@ impl Driver {
         let port = UdpPort::bind(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0), &PortOptions::default())?;
         let notifier = Arc::new(Notifier::new(port.local_address().port())?);
         let stop = Arc::new(Stop::new()?);
-        let mut driven = Driven { core, notifier: Arc::clone(&notifier), bytes: Vec::new() };
+        let mut driven = Driven { core, notifier: Arc::clone(&notifier), outgoing: Outgoing::default() };
         let stopped = Arc::clone(&stop);
         let thread = thread::Builder::new().name("weft-client".into()).spawn(move || {
             // If the port fails, the queues are dropped, and all outstanding calls end with the error that the

@@ -6,7 +6,7 @@ use weft_nic::Card;
 use weft_time::Instant;
 use weft_waist::Engine;
 
-use crate::{Address, Datagram, RocePath, UdpPort};
+use crate::{Address, Datagram, Outgoing, RocePath, UdpPort};
 
 /// Connects a [`Card`] with a port for RoCE v2 and one for Weft datagrams.
 ///
@@ -19,37 +19,6 @@ pub struct CardPorts<E> {
     card: Card<E>,
     path: RocePath,
     outgoing: Outgoing,
-}
-
-/// Moves datagrams from a source to a port. It keeps a datagram that was taken from the source while the port was
-/// full.
-#[derive(Debug, Default)]
-pub(crate) struct Outgoing {
-    to: Option<SocketAddrV4>,
-    bytes: Vec<u8>,
-}
-
-impl Outgoing {
-    /// Moves the datagrams that `poll` returns to the port, until there are no more or the port is full. Those that
-    /// `take` takes need no port.
-    pub(crate) fn transmit(
-        &mut self,
-        port: &mut UdpPort,
-        mut poll: impl FnMut(&mut Vec<u8>) -> Option<SocketAddrV4>,
-        mut take: impl FnMut(SocketAddrV4, &[u8]) -> bool,
-    ) {
-        loop {
-            if self.to.is_none() {
-                self.bytes.clear();
-                self.to = poll(&mut self.bytes);
-            }
-            let Some(to) = self.to else { return };
-            if !take(to, &self.bytes) && !port.push(to, &self.bytes) && port.queued() > 0 {
-                return;
-            }
-            self.to = None;
-        }
-    }
 }
 
 impl<E: Engine> CardPorts<E> {
@@ -93,7 +62,7 @@ impl<E: Engine> CardPorts<E> {
     /// Moves Weft datagrams to their port until there are no more or the port is full. `take` gets each datagram with
     /// its destination first, and returns whether it has taken it to a destination in the same process.
     pub fn transmit_datagrams(&mut self, port: &mut UdpPort, take: impl FnMut(SocketAddrV4, &[u8]) -> bool) {
-        self.outgoing.transmit(port, |datagram| self.card.poll_datagram(datagram), take);
+        self.outgoing.transmit_except(port, |datagram| self.card.poll_datagram(datagram), take);
     }
 
     /// Moves RoCE v2 packets to their port until there are no more or the port is full.

@@ -73,6 +73,7 @@ pub mod log;
 mod membership;
 mod metrics;
 mod node;
+mod outgoing;
 pub mod plain;
 mod poll;
 mod port;
@@ -100,6 +101,7 @@ pub use frame_port::{FramePort, PacketPort, TapPort, XdpPort};
 pub use membership::{MembershipError, run_membership};
 pub use metrics::MetricsError;
 pub use node::{Node, NodeError, run_node};
+pub use outgoing::Outgoing;
 pub use poll::{IdlePolicy, Poller, Ready};
 pub use port::{
     BindError, Composed, Counters, Datagram, LONGEST_DATAGRAM, OversizedDatagram, PortOptions, UdpPort,

@@ -201,7 +201,8 @@ impl<A> Train<A> {
 /// A non-blocking UDP socket over IPv4, or over IPv6 ([`Address`]), that is not connected and forbids fragmentation.
 ///
 /// [`UdpPort::push`] queues datagrams and [`UdpPort::flush`] sends them. Datagrams to one destination keep their
-/// order; between destinations there is no order. All memory is allocated when the port is opened.
+/// order; between destinations there is no order. All memory is allocated when the port is opened, or comes with the
+/// datagrams ([`UdpPort::push_exchanged`]).
 pub struct UdpPort<A = SocketAddrV4> {
     socket: UdpSocket,
     local: A,
@@ -338,6 +339,26 @@ impl<A: Address> UdpPort<A> {
     /// longer than [`PortOptions::longest_datagram`] can never be sent: it is dropped and counted, also without
     /// calling `write`, and the result is `true`.
     pub fn push_with(&mut self, to: A, length: usize, write: impl FnOnce(u16, &mut [u8])) -> bool {
+        self.queue(to, length, |train, messages, index| {
+            write(train.segments, messages.bytes_mut(index, train.own, length));
+        })
+    }
+
+    /// Queues the datagram `bytes` for `to`; returns as [`UdpPort::push_with`]. Unless the kernel can send it
+    /// together with an earlier one, it is not copied: its buffer is exchanged for one with unspecified content.
+    pub fn push_exchanged(&mut self, to: A, bytes: &mut Vec<u8>) -> bool {
+        self.queue(to, bytes.len(), |train, messages, index| {
+            if train.segments == 0 {
+                messages.exchange(index, bytes);
+            } else {
+                messages.tail(index, train.own).extend_from_slice(bytes);
+            }
+        })
+    }
+
+    /// Queues a datagram that `put` puts behind a train in the buffer of this index; returns as
+    /// [`UdpPort::push_with`].
+    fn queue(&mut self, to: A, length: usize, put: impl FnOnce(&Train<A>, &mut Messages, usize)) -> bool {
         if length > self.longest_datagram {
             self.note_oversized(OversizedDatagram { to: to.into(), length }, 1);
             return true;
@@ -347,7 +368,7 @@ impl<A: Address> UdpPort<A> {
             return false;
         };
         let train = &mut self.trains[index];
-        write(train.segments, self.outgoing.bytes_mut(index, train.own, length));
+        put(train, &mut self.outgoing, index);
         train.length += length;
         train.own += length;
         train.segments += 1;
@@ -846,6 +867,23 @@ mod tests {
     }
 
     #[test]
+    fn a_datagram_that_begins_a_train_is_not_copied() {
+        let (mut sender, mut receiver) = (port(true), port(true));
+        let to = receiver.local_address();
+        for (number, is_first) in [(0u8, true), (1, !sender.segmentation())] {
+            let mut bytes = vec![number; 300];
+            let address = bytes.as_ptr();
+            assert!(sender.push_exchanged(to, &mut bytes));
+            assert_eq!(bytes.as_ptr() != address, is_first);
+        }
+        sender.flush().unwrap();
+        let received = receive(&mut receiver, 2);
+        assert!(received.iter().enumerate().all(|(number, (_, bytes, _))| *bytes == [number as u8; 300]));
+        assert!(sender.push_exchanged(to, &mut vec![0; LONGEST_DATAGRAM + 1]));
+        assert_eq!((sender.queued(), sender.counters().oversized), (0, 1));
+    }
+
+    #[test]
     fn what_is_not_composed_or_too_long_leaves_no_trace() {
         let options = PortOptions { longest_datagram: 100, ..PortOptions::default() };
         let mut sender = UdpPort::bind(LOOPBACK, &options).unwrap();
@@ -894,7 +932,7 @@ mod tests {
                     0..3usize,
                     prop_oneof![Just(0), Just(1), Just(256), Just(1500), 0..9000usize],
                     prop::bool::weighted(0.05),
-                    any::<bool>(),
+                    0..3u8,
                 ),
                 0..150,
             ),
@@ -903,11 +941,11 @@ mod tests {
             let mut sender = port(segmentation);
             let mut receivers = [port(segmentation), port(segmentation), port(segmentation)];
             let mut expected = [vec![], vec![], vec![]];
-            for (number, &(destination, length, flush, composed)) in datagrams.iter().enumerate() {
+            for (number, &(destination, length, flush, way)) in datagrams.iter().enumerate() {
                 let bytes: Vec<u8> = (0..length).map(|place| (place + number) as u8).collect();
                 let mut told = 0;
                 let to = receivers[destination].local_address();
-                if composed {
+                if way == 0 {
                     let compose = |buffer: &mut Vec<u8>| {
                         buffer.extend(bytes.iter().map(|byte| !byte));
                         Some(to)
@@ -917,6 +955,10 @@ mod tests {
                         told = identification;
                     });
                     prop_assert_eq!(queued, Composed::Queued);
+                } else if way == 1 {
+                    prop_assert!(sender.push_exchanged(to, &mut bytes.clone()));
+                    let train = sender.trains.iter().rfind(|train| train.to == to).unwrap();
+                    told = train.segments - 1;
                 } else {
                     let taken = sender.push_with(to, length, |identification, buffer| {
                         buffer.copy_from_slice(&bytes);

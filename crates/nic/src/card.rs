@@ -401,7 +401,8 @@ impl<E: Engine> Card<E> {
         self.serve_transport(now);
     }
 
-    /// Appends the next Weft datagram to `out`, and returns its destination.
+    /// Replaces the content of `out` by the next Weft datagram, whose bytes are not copied, and returns its
+    /// destination.
     pub fn poll_datagram(&mut self, out: &mut Vec<u8>) -> Option<SocketAddrV4> {
         let (to, cpu_time) = self.ports.egress.poll_with_cpu_time(out)?;
         self.polled_cpu_time = cpu_time;

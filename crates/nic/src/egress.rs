@@ -80,16 +80,15 @@ impl Egress {
         true
     }
 
-    /// Appends the next datagram to `out`, and returns its destination.
+    /// Replaces the content of `out` by the next datagram, whose bytes are not copied, and returns its destination.
     pub fn poll(&mut self, out: &mut Vec<u8>) -> Option<SocketAddrV4> {
         self.poll_with_cpu_time(out).map(|(to, _)| to)
     }
 
-    /// Appends the next datagram to `out`, and returns its destination and the CPU time that delays it.
+    /// As [`Egress::poll`]. Returns also the CPU time that delays the datagram.
     pub fn poll_with_cpu_time(&mut self, out: &mut Vec<u8>) -> Option<(SocketAddrV4, Duration)> {
         let Open { to, cpu_time, mut builder } = self.closed.pop_front().or_else(|| self.open.pop_front())?;
-        out.extend_from_slice(builder.finish());
-        builder.clear();
+        builder.take(out);
         self.spare.push(builder);
         Some((to, cpu_time))
     }
@@ -114,7 +113,6 @@ mod tests {
             let datagram = Datagram::parse(&bytes).unwrap();
             let messages = datagram.messages().map(|message| message.payload.to_vec()).collect();
             all.push((destination.port(), messages));
-            bytes.clear();
         }
         all
     }

@@ -315,7 +315,6 @@ impl<E: Engine> SoftNic<E> {
     /// The next packet of the card.
     fn poll_card(&mut self, now: Instant) -> Option<Outgoing> {
         let mut payload = std::mem::take(&mut self.payload);
-        payload.clear();
         if let Some(to) = self.card.poll_datagram(&mut payload) {
             let source_port = datagram::UDP_PORT;
             return Some(Outgoing {
@@ -326,6 +325,7 @@ impl<E: Engine> SoftNic<E> {
                 payload,
             });
         }
+        payload.clear();
         while let Some(transmit) = self.card.poll_roce(now, &mut payload) {
             // An engine or the driver may have connected a queue pair to an IPv6 address, without the check
             // of this port.

@@ -159,7 +159,7 @@ impl<'a> Iterator for Messages<'a> {
 
 impl ExactSizeIterator for Messages<'_> {}
 
-/// Packs messages into a datagram, in one buffer that is allocated once.
+/// Packs messages into a datagram, in a buffer that is reused.
 ///
 /// ```
 /// use weft_wire::datagram::{Builder, Datagram};
@@ -253,6 +253,20 @@ impl Builder {
         &self.bytes
     }
 
+    /// Finishes the datagram and exchanges it for the content of `other`, which is dropped: no byte is copied.
+    /// The builder then has no messages, and the buffer of `other`.
+    ///
+    /// # Panics
+    ///
+    /// If there is no message.
+    pub fn take(&mut self, other: &mut Vec<u8>) {
+        self.finish();
+        std::mem::swap(&mut self.bytes, other);
+        self.bytes.clear();
+        self.bytes.resize(HEADER_BYTES, 0);
+        self.clear();
+    }
+
     /// Removes all messages, and keeps the buffer.
     pub fn clear(&mut self) {
         self.end = HEADER_BYTES;
@@ -319,6 +333,21 @@ mod tests {
         assert!(builder.try_push(3, 4, b""));
         assert!(builder.try_push_parts(5, 6, &[b"eight", b" by"]));
         assert_eq!(builder.finish(), three());
+    }
+
+    #[test]
+    fn a_datagram_is_taken_and_the_next_one_begins() {
+        let mut builder = Builder::new(1472);
+        let mut taken = b"longer than a header".to_vec();
+        for _ in 0..2 {
+            assert!(builder.try_push(1, 2, b"seven b"));
+            assert!(builder.try_push(3, 4, b""));
+            assert!(builder.try_push_parts(5, 6, &[b"eight", b" by"]));
+            let address = builder.finish().as_ptr();
+            builder.take(&mut taken);
+            assert!(builder.is_empty());
+            assert_eq!((taken.as_ptr(), &taken), (address, &three()));
+        }
     }
 
     #[test]

@@ -158,6 +158,11 @@ impl Messages {
         &mut buffer[start..start + length]
     }
 
+    /// Exchanges the buffer of an outgoing message for `bytes`.
+    pub(crate) fn exchange(&mut self, index: usize, bytes: &mut Vec<u8>) {
+        std::mem::swap(&mut self.buffers[index], bytes);
+    }
+
     /// The buffer of an outgoing message, truncated to `start` bytes, so that bytes can be appended.
     #[inline]
     pub(crate) fn tail(&mut self, index: usize, start: usize) -> &mut Vec<u8> {

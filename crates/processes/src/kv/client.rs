@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use weft_bench::kv::{Driver, DriverParameters, Phase};
 use weft_kv::ReadPolicy;
 use weft_net::{
-    Clock, Datagram, Endpoint, IdlePolicy, KV_SLOT, PortOptions, Stop, UdpPort, keep_to_core, run,
+    Clock, Datagram, Endpoint, IdlePolicy, KV_SLOT, Outgoing, PortOptions, Stop, UdpPort, keep_to_core, run,
 };
 use weft_nic::Egress;
 use weft_results::write_whole;
@@ -122,9 +122,7 @@ pub struct Clients<'a> {
     due: Option<(Instant, Phase)>,
     now: Instant,
     payload: Vec<u8>,
-    datagram: Vec<u8>,
-    /// Destination of the current datagram, if there is one.
-    to: Option<SocketAddrV4>,
+    outgoing: Outgoing,
     progress: Option<(Instant, &'a mut (dyn FnMut(u64) + Send))>,
     stop: &'a Stop,
 }
@@ -146,8 +144,7 @@ impl<'a> Clients<'a> {
             due: Some((begin, phase)),
             now: Instant::ZERO,
             payload: Vec::new(),
-            datagram: Vec::new(),
-            to: None,
+            outgoing: Outgoing::default(),
             progress: None,
             stop,
         }
@@ -214,17 +211,7 @@ impl Endpoint for Clients<'_> {
             // counts it as failed.
             self.egress.push(self.nodes[node.index()], KV_SLOT, kind, &self.payload);
         }
-        loop {
-            if self.to.is_none() {
-                self.datagram.clear();
-                self.to = self.egress.poll(&mut self.datagram);
-            }
-            let Some(to) = self.to else { return };
-            if !ports[0].push(to, &self.datagram) {
-                return;
-            }
-            self.to = None;
-        }
+        self.outgoing.transmit(&mut ports[0], |datagram| self.egress.poll(datagram));
     }
 }
 

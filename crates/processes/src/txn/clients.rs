@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use weft_applications::{Audit, Call, Client, Workload};
 use weft_net::transactions::TRANSACTIONS_SLOT;
-use weft_net::{Clock, Datagram, Endpoint, IdlePolicy, PortOptions, Stop, UdpPort, run};
+use weft_net::{Clock, Datagram, Endpoint, IdlePolicy, Outgoing, PortOptions, Stop, UdpPort, run};
 use weft_nic::Egress;
 use weft_results::histogram::Latencies;
 use weft_time::{Duration, Instant};
@@ -76,8 +76,7 @@ pub(super) struct Clients<'a> {
     last_answer: Instant,
     egress: Egress,
     bytes: Vec<u8>,
-    /// Destination of the current datagram, if there is one.
-    to: Option<SocketAddrV4>,
+    outgoing: Outgoing,
     ended: &'a AtomicU64,
     stop: &'a Stop,
     told: ClientRecord,
@@ -121,7 +120,7 @@ impl<'a> Clients<'a> {
             last_answer: begin,
             egress: Egress::new(BYTES_MAX),
             bytes: Vec::new(),
-            to: None,
+            outgoing: Outgoing::default(),
             ended,
             stop,
             told: ClientRecord {
@@ -255,16 +254,6 @@ impl Endpoint for Clients<'_> {
                 assert!(fits, "a call fits into a datagram");
             }
         }
-        loop {
-            if self.to.is_none() {
-                self.bytes.clear();
-                self.to = self.egress.poll(&mut self.bytes);
-            }
-            let Some(to) = self.to else { return };
-            if !ports[0].push(to, &self.bytes) {
-                return;
-            }
-            self.to = None;
-        }
+        self.outgoing.transmit(&mut ports[0], |datagram| self.egress.poll(datagram));
     }
 }

@@ -203,7 +203,6 @@ impl Process {
     /// Sends all messages so far, before the thread goes on.
     fn send_datagrams(&mut self) {
         let mut payload = std::mem::take(&mut self.payload);
-        payload.clear();
         while let Some(to) = self.egress.poll(&mut payload) {
             let known = self.neighbours.iter().find(|neighbour| neighbour.0 == *to.ip());
             match known {
@@ -221,7 +220,6 @@ impl Process {
                 }
                 None => self.unknown_neighbours += 1,
             }
-            payload.clear();
         }
         self.payload = payload;
     }
