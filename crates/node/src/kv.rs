@@ -117,8 +117,10 @@ fn parts(mut chunk: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// State of a snapshot that is being written.
 enum Snapshot {
-    /// The engine was asked for the first part, and may have answered that it is too early.
+    /// The engine was asked for the first part, and has not answered yet.
     Beginning,
+    /// The engine has answered that it is too early for the first part.
+    TooEarly,
     /// The engine was asked for a part of this kind.
     Asked(What),
     /// The next part to ask for: its kind, and its first position.
@@ -212,8 +214,8 @@ impl KvHalf {
         if durable > self.told {
             self.told = durable;
             io.call(HOST, Kind::Durable as u8, &durable.to_be_bytes());
-            if let Some(Snapshot::Beginning) = self.snapshot {
-                // The engine answered that it was too early: repeat the request.
+            if let Some(Snapshot::TooEarly) = self.snapshot {
+                self.snapshot = Some(Snapshot::Beginning);
                 ask(io, BEGINNING, 0);
             }
         }
@@ -247,7 +249,7 @@ impl KvHalf {
                     self.snapshot = None;
                 }
             }
-            Some(Snapshot::Beginning | Snapshot::Asked(_)) => {}
+            Some(Snapshot::Beginning | Snapshot::TooEarly | Snapshot::Asked(_)) => {}
         }
     }
 
@@ -276,6 +278,9 @@ impl KvHalf {
         let Some((next, record)) = payload.split_at_checked(8) else { return };
         let next = u32::from_be_bytes([next[0], next[1], next[2], next[3]]);
         if record.is_empty() {
+            if let Some(Snapshot::Beginning) = self.snapshot {
+                self.snapshot = Some(Snapshot::TooEarly);
+            }
             return;
         }
         self.chunk.extend_from_slice(&(record.len() as u32).to_le_bytes());
@@ -514,10 +519,28 @@ mod tests {
     }
 
     #[test]
+    fn a_snapshot_begins_once_though_flushes_end_before_the_engine_answers() {
+        let disk = Shared(Arc::new(Mutex::new(SimulatedDisk::new(SIZES.disk_bytes(), 3))));
+        let mut host = Host::start(&disk, 5);
+        let mut calls = Calls::default();
+        for _ in 0..60 {
+            let io = &mut HostIo::new(0, &mut calls);
+            host.half.replied(Instant::ZERO, HOST, (Kind::Record as u8, &[1; 200]), io);
+            host.half.settle(Instant::ZERO, io);
+            assert!(disk.0.lock().unwrap().step(), "the record is being written");
+        }
+        let begins = |payload: &[u8]| payload.first() == Some(&BEGINNING);
+        let asked =
+            calls.0.iter().filter(|(_, kind, payload)| *kind == Kind::Snapshot as u8 && begins(payload));
+        assert!(host.half.log.store.fullness() > SNAPSHOT_AT);
+        assert_eq!(asked.count(), 1);
+    }
+
+    #[test]
     fn a_damaged_log_is_a_new_life() {
         let disk = Shared(Arc::new(Mutex::new(SimulatedDisk::new(SIZES.disk_bytes(), 3))));
         drop(Host::start(&disk, 5));
-        disk.0.lock().unwrap().sectors_mut()[..4 * weft_store::SECTOR].fill(1);
+        disk.0.lock().unwrap().sectors_mut().fill(1);
         let host = Host::start(&disk, 6);
         assert!(host.half.log.damage().is_some());
         assert_eq!(host.half.log.incarnation().get(), 6);
