@@ -109,12 +109,12 @@ impl Store {
         store
     }
 
-    /// Creates an empty store with another identity on the same disk, as [`Store::format`] does. If a flush is in
-    /// progress, the store first waits for it.
+    /// Creates an empty store with another identity on the same disk, as [`Store::format`] does. The store first
+    /// waits for the flushes that are in progress.
     pub fn start_over(&mut self, identity: u128, disk: &mut (impl Disk + ?Sized)) {
-        let is_flushing = self.flight.is_some();
+        let flights = self.old_flights + u32::from(self.flight.is_some());
         *self = Self { failed: self.failed.take(), ..Self::format(self.parameters, identity, disk) };
-        self.old_flights = u32::from(is_flushing);
+        self.old_flights = flights;
     }
 
     /// Identity of the store, which distinguishes its frames from those of other stores.

@@ -185,6 +185,23 @@ fn a_snapshot_that_is_too_long_is_given_up() {
 }
 
 #[test]
+fn a_store_that_starts_over_waits_for_all_earlier_flushes() {
+    let (mut disk, mut store) = formatted();
+    store.append(b"one").unwrap();
+    store.pump(&mut disk).unwrap();
+    store.start_over(2, &mut disk);
+    store.start_over(3, &mut disk);
+    store.append(b"two").unwrap();
+    for _ in 0..3 {
+        assert!(disk.step());
+        store.pump(&mut disk).unwrap();
+        assert_eq!(store.durable(), 0, "the record is written only now");
+    }
+    settle(&mut store, &mut disk);
+    assert_eq!(store.durable(), 1);
+}
+
+#[test]
 fn an_error_of_the_disk_is_final() {
     for fault in [Some(WriteFault::Failed), None] {
         let (mut disk, mut store) = formatted();
