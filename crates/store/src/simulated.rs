@@ -163,7 +163,9 @@ impl SimulatedDisk {
     /// Kills the process but not the machine: the submitted writes up to a random one reach the kernel, which
     /// writes them later. Until a flush, a power cut may still lose them.
     pub fn kill_process(&mut self) {
-        self.steps.retain(|step| matches!(step, Step::Write { .. }));
+        // Nobody is told any more that a write has failed.
+        let failed = Some(WriteFault::Failed);
+        self.steps.retain(|step| matches!(step, Step::Write { fault, .. } if *fault != failed));
         let kept = self.below(self.steps.len() as u64 + 1);
         self.steps.truncate(kept as usize);
         self.forget();

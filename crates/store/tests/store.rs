@@ -202,6 +202,22 @@ fn a_store_that_starts_over_waits_for_all_earlier_flushes() {
 }
 
 #[test]
+fn a_killed_process_leaves_no_failed_write_to_the_next_one() {
+    for seed in 0..20 {
+        let mut disk = SimulatedDisk::new(PARAMETERS.disk_bytes(), seed);
+        let mut store = Store::format(PARAMETERS, 1, &mut disk);
+        settle(&mut store, &mut disk);
+        put(&mut store, &mut disk, "one");
+        disk.fail_write(WriteFault::Failed);
+        store.append(b"two").unwrap();
+        store.pump(&mut disk).unwrap();
+        disk.kill_process();
+        let (mut store, _) = recover(&mut disk).unwrap();
+        settle(&mut store, &mut disk);
+    }
+}
+
+#[test]
 fn an_error_of_the_disk_is_final() {
     for fault in [Some(WriteFault::Failed), None] {
         let (mut disk, mut store) = formatted();
