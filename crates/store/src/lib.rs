@@ -42,8 +42,8 @@
 //!
 //! After an error of a write or a flush the store does nothing more: the kernel's copy of the file is in an
 //! unknown state then, and a repeated flush may succeed without having written anything (Rebello et al., ATC
-//! 2020). The node stops. A recovered store writes its last batch again, because recovery may have read it from
-//! the kernel's memory and not from the disk.
+//! 2020). The node stops. A recovered store writes its superblock and its last batch again, because recovery may
+//! have read them from the kernel's memory and not from the disk.
 
 mod disk;
 mod frame;

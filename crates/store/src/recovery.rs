@@ -88,18 +88,17 @@ impl Store {
         store.tip = tip;
         store.durable = last.first.max(superblock.start.record);
         // The copy that was read may be only in the kernel's memory, or the other copy may be damaged: write both
-        // again.
+        // again. Until that is flushed, nothing else is written: what the superblock frees may still be needed.
+        store.write_superblock(superblock, disk);
         if before.from_mirror {
             store.write_log(before.position, &before.sectors, disk);
         }
-        if last.sectors.is_empty() {
-            store.durable = tip.record;
-        } else {
+        if !last.sectors.is_empty() {
             store.write_log(last.position, &last.sectors, disk);
             disk.write(parameters.mirror_at(last.number), &last.sectors);
-            disk.flush();
-            store.flight = Some(Flight { records: tip.record, superblock: None });
         }
+        disk.flush();
+        store.flight = Some(Flight { records: tip.record, superblock: None });
         Ok(store)
     }
 }

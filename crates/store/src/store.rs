@@ -366,7 +366,7 @@ impl Store {
         self.chunk.clear();
     }
 
-    fn write_superblock(&self, superblock: Superblock, disk: &mut (impl Disk + ?Sized)) {
+    pub(crate) fn write_superblock(&self, superblock: Superblock, disk: &mut (impl Disk + ?Sized)) {
         for at in self.parameters.superblock_at(superblock.generation) {
             disk.write(at, &superblock.encode(self.identity, at));
         }

@@ -217,6 +217,29 @@ fn a_killed_process_leaves_no_failed_write_to_the_next_one() {
     }
 }
 
+/// A process is killed when its snapshot has freed the full log, but only in the kernel's memory.
+#[test]
+fn a_recovered_store_overwrites_nothing_before_its_superblock_is_durable() {
+    for seed in 0..100 {
+        let mut disk = SimulatedDisk::new(PARAMETERS.disk_bytes(), seed);
+        let mut store = Store::format(PARAMETERS, 1, &mut disk);
+        settle(&mut store, &mut disk);
+        for record in ["one", "two", "three", "four", "five", "six", "seven", "eight"] {
+            put(&mut store, &mut disk, record);
+        }
+        store.begin_snapshot().unwrap();
+        store.end_snapshot();
+        store.pump(&mut disk).unwrap();
+        disk.kill_process();
+        let (mut store, _) = recover(&mut disk).unwrap();
+        if store.append(b"nine").is_ok() {
+            store.pump(&mut disk).unwrap();
+            disk.cut_power();
+            recover(&mut disk).unwrap();
+        }
+    }
+}
+
 #[test]
 fn an_error_of_the_disk_is_final() {
     for fault in [Some(WriteFault::Failed), None] {
