@@ -17,7 +17,14 @@ use crate::disk::SECTOR;
 /// Bytes before the payload.
 pub(crate) const HEADER: usize = 96;
 const CHECKED: usize = 80;
-const MAGIC: u64 = u64::from_le_bytes(*b"WEFTSTO1");
+/// The first bytes of a frame in every version of the format. The version follows, one byte.
+const NAME: [u8; 7] = *b"WEFTSTO";
+/// Version of the format.
+pub(crate) const VERSION: u8 = b'2';
+const MAGIC: u64 = {
+    let [a, b, c, d, e, f, g] = NAME;
+    u64::from_le_bytes([a, b, c, d, e, f, g, VERSION])
+};
 
 /// Content of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +52,11 @@ pub(crate) struct Frame {
 /// Number of sectors of a frame with a payload of this length.
 pub(crate) const fn sectors_of(payload: usize) -> usize {
     (HEADER + payload).div_ceil(SECTOR)
+}
+
+/// The version of the format in which a frame was written; `None` if the bytes are no frame.
+pub(crate) fn version(sectors: &[u8]) -> Option<u8> {
+    sectors.strip_prefix(&NAME)?.first().copied()
 }
 
 impl Frame {

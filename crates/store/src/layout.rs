@@ -5,8 +5,8 @@ use crate::frame::HEADER;
 #[cfg(feature = "planted-bugs")]
 use crate::planted::PlantedBug;
 
-/// Number of superblock sectors: two copies of each of two generations.
-pub(crate) const SUPERBLOCKS: u64 = 4;
+/// Number of generations of the superblock. Each has two copies, one before the mirror and one behind it.
+pub(crate) const GENERATIONS: u64 = 2;
 /// Number of batches in the mirror.
 const MIRRORED: u64 = 2;
 /// Number of areas for snapshots.
@@ -99,26 +99,35 @@ impl Parameters {
         bytes(self.snapshot_sectors)
     }
 
-    /// Positions of the two copies of a generation of the superblock.
-    pub(crate) const fn superblock_at(&self, generation: u64) -> [u64; 2] {
-        let first = bytes(2 * (generation % 2));
-        [first, first + bytes(1)]
+    /// Positions of the two copies of a generation of the superblock. The mirror lies between them, so no single
+    /// write, wherever it goes, reaches both.
+    pub(crate) const fn superblocks_at(&self, generation: u64) -> [u64; 2] {
+        let first = bytes(generation % GENERATIONS);
+        [first, first + bytes(GENERATIONS + self.mirror_sectors())]
+    }
+
+    const fn mirror_sectors(&self) -> u64 {
+        MIRRORED * self.batch_sectors as u64
+    }
+
+    /// Position behind the superblocks and the mirror.
+    const fn head_bytes(&self) -> u64 {
+        bytes(2 * GENERATIONS + self.mirror_sectors())
     }
 
     /// Position of a batch in the mirror.
     pub(crate) const fn mirror_at(&self, number: u64) -> u64 {
-        bytes(SUPERBLOCKS + number % MIRRORED * self.batch_sectors as u64)
+        bytes(GENERATIONS + number % MIRRORED * self.batch_sectors as u64)
     }
 
     /// First byte of the area for a snapshot.
     pub(crate) const fn area_at(&self, snapshot: u64) -> u64 {
-        bytes(SUPERBLOCKS + MIRRORED * self.batch_sectors as u64 + snapshot % AREAS * self.snapshot_sectors)
+        self.head_bytes() + bytes(snapshot % AREAS * self.snapshot_sectors)
     }
 
     /// Position on the disk of a position in the log.
     pub(crate) const fn log_at(&self, position: u64) -> u64 {
-        bytes(SUPERBLOCKS + MIRRORED * self.batch_sectors as u64 + AREAS * self.snapshot_sectors)
-            + position % self.log_bytes()
+        self.head_bytes() + bytes(AREAS * self.snapshot_sectors) + position % self.log_bytes()
     }
 
     /// `length` bytes of the log from `position` on, as one or two ranges of the disk: (position, length) of each.

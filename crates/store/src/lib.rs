@@ -28,8 +28,9 @@
 //! # Layout of the disk
 //!
 //! ```text
-//!   superblocks   4 sectors: two copies of one generation, two copies of the one before
+//!   superblocks   2 sectors: one generation, and the one before
 //!   mirror        the last two batches
+//!   superblocks   2 sectors: their second copies, so far away that no misdirected write reaches both
 //!   snapshots     two areas: the newest complete snapshot, and the one that is being written
 //!   log           a ring; records older than the newest snapshot may be overwritten
 //! ```

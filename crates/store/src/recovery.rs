@@ -1,8 +1,8 @@
 //! Recovery of the content of a disk.
 
 use crate::disk::{Disk, DiskError, SECTOR};
-use crate::frame::{Frame, HEADER, Kind, sectors_of, word};
-use crate::layout::{Parameters, SUPERBLOCKS, bytes, planted};
+use crate::frame::{Frame, HEADER, Kind, VERSION, sectors_of, version, word};
+use crate::layout::{GENERATIONS, Parameters, bytes, planted};
 use crate::snapshot::{Superblock, Tip};
 use crate::store::{Flight, PREFIX, Store};
 
@@ -35,6 +35,9 @@ pub enum RecoveryError {
     /// There has never been a store on the disk.
     #[error("the disk is blank")]
     Blank,
+    /// The store was written in another version of the format. It is left as it is.
+    #[error("the store was written by another version of Weft")]
+    Version,
     /// The disk is too small, or the store on it has other sizes.
     #[error("the store has other sizes than those that are configured")]
     Sizes,
@@ -74,10 +77,13 @@ impl Store {
         if let Err(error) = parameters.check() {
             panic!("{error}");
         }
+        if is_other_version(&parameters, disk)? {
+            return Err(RecoveryError::Version);
+        }
         if disk.bytes() < parameters.disk_bytes() {
             return Err(RecoveryError::Sizes);
         }
-        let (identity, superblock) = newest_superblock(disk)?;
+        let (identity, superblock) = newest_superblock(&parameters, disk)?;
         if !superblock.fits(&parameters) {
             return Err(RecoveryError::Sizes);
         }
@@ -103,12 +109,29 @@ impl Store {
     }
 }
 
-fn newest_superblock(disk: &mut (impl Disk + ?Sized)) -> Result<(u128, Superblock), RecoveryError> {
+/// Whether the disk has a store of another version of the format. In every version the first sectors are superblocks.
+fn is_other_version(parameters: &Parameters, disk: &mut (impl Disk + ?Sized)) -> Result<bool, DiskError> {
+    let mut versions = [None; GENERATIONS as usize];
+    let mut sector = [0; SECTOR];
+    for (generation, found) in (0..).zip(&mut versions) {
+        let [at, _] = parameters.superblocks_at(generation);
+        if at + SECTOR as u64 <= disk.bytes() {
+            disk.read(at, &mut sector)?;
+            *found = version(&sector);
+        }
+    }
+    Ok(versions.iter().any(Option::is_some) && !versions.contains(&Some(VERSION)))
+}
+
+fn newest_superblock(
+    parameters: &Parameters,
+    disk: &mut (impl Disk + ?Sized),
+) -> Result<(u128, Superblock), RecoveryError> {
     let mut newest: Option<(u128, Superblock)> = None;
     let mut is_blank = true;
     let mut contradiction = false;
     let mut sector = [0; SECTOR];
-    for at in (0..SUPERBLOCKS).map(bytes) {
+    for at in (0..GENERATIONS).flat_map(|generation| parameters.superblocks_at(generation)) {
         disk.read(at, &mut sector)?;
         is_blank &= sector.iter().all(|byte| *byte == 0);
         let Some((identity, superblock)) = Superblock::decode(&sector, at) else { continue };

@@ -367,7 +367,7 @@ impl Store {
     }
 
     pub(crate) fn write_superblock(&self, superblock: Superblock, disk: &mut (impl Disk + ?Sized)) {
-        for at in self.parameters.superblock_at(superblock.generation) {
+        for at in self.parameters.superblocks_at(superblock.generation) {
             disk.write(at, &superblock.encode(self.identity, at));
         }
     }

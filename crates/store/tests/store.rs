@@ -5,8 +5,9 @@ use weft_store::{
 };
 
 const PARAMETERS: Parameters = Parameters::new(2, 8, 4);
-/// Positions of the first batch in the mirror and in the log.
-const MIRROR: u64 = 4 * SECTOR as u64;
+/// Positions of the first batch in the mirror and in the log, and of the areas for snapshots.
+const MIRROR: u64 = 2 * SECTOR as u64;
+const AREAS: u64 = (4 + 2 * 2) * SECTOR as u64;
 const LOG: u64 = (4 + 2 * 2 + 2 * 4) * SECTOR as u64;
 
 fn formatted() -> (SimulatedDisk, Store) {
@@ -139,7 +140,7 @@ fn a_snapshot_replaces_what_it_reflects() {
     assert_eq!(store.snapshot(), 1);
     assert_eq!(recover(&mut disk).unwrap().1, ["one and two", "three"]);
     // The disk has only one copy of the chunk.
-    let area = MIRROR + (2 * 2 + 4) * SECTOR as u64;
+    let area = AREAS + 4 * SECTOR as u64;
     flip(&mut disk, area);
     assert_eq!(recover(&mut disk).err(), Some(RecoveryError::Damaged(Damage::Chunk(0))));
 }
@@ -182,6 +183,31 @@ fn a_snapshot_that_is_too_long_is_given_up() {
     assert_eq!(store.put_chunk(b"more"), Err(Refusal::Full));
     assert!(!store.is_writing_snapshot());
     assert_eq!(recover(&mut disk).unwrap().1, ["one"]);
+}
+
+/// An earlier snapshot must not come back, although the log still has all records behind it.
+#[test]
+fn a_misdirected_write_hides_no_snapshot() {
+    let (mut disk, mut store) = formatted();
+    put(&mut store, &mut disk, "one");
+    store.begin_snapshot().unwrap();
+    put_chunk_after_record(&mut store, &mut disk);
+    store.end_snapshot();
+    settle(&mut store, &mut disk);
+    for record in ["four", "five"] {
+        put(&mut store, &mut disk, record);
+    }
+    let image = disk.sectors_mut().to_vec();
+    let length = PARAMETERS.batch_sectors as usize * SECTOR;
+    for at in (0..=image.len() - length).step_by(SECTOR) {
+        disk.sectors_mut().copy_from_slice(&image);
+        disk.sectors_mut()[at..][..length].fill(7);
+        match recover(&mut disk) {
+            Ok((_, found)) => assert_eq!(found, ["one and two", "three", "four", "five"], "{at}"),
+            Err(RecoveryError::Damaged(_)) => assert!((at + length) as u64 > AREAS, "{at}"),
+            Err(error) => panic!("{at}: {error}"),
+        }
+    }
 }
 
 #[test]
@@ -258,6 +284,26 @@ fn an_error_of_the_disk_is_final() {
 }
 
 #[test]
+fn a_store_of_another_version_is_refused() {
+    let (mut disk, _) = formatted();
+    disk.sectors_mut()[7] = b'1';
+    // The first version had the copies of a superblock beside each other, in the first four sectors.
+    for sector in [1, 2, 3] {
+        disk.sectors_mut().copy_within(..SECTOR, sector * SECTOR);
+    }
+    disk.sectors_mut()[4 * SECTOR..].fill(0);
+    let image = disk.sectors_mut().to_vec();
+    assert_eq!(recover(&mut disk).err(), Some(RecoveryError::Version));
+    assert_eq!(disk.sectors_mut(), image);
+    let larger = Store::recover(Parameters::new(2, 9, 4), &mut disk, |_| {});
+    assert_eq!(larger.err(), Some(RecoveryError::Version), "whatever the sizes");
+    // One damaged byte is no other version.
+    let (mut disk, _) = formatted();
+    disk.sectors_mut()[7] = b'1';
+    assert!(recover(&mut disk).is_ok());
+}
+
+#[test]
 fn what_is_no_store_of_these_sizes_is_refused() {
     let mut blank = SimulatedDisk::new(PARAMETERS.disk_bytes(), 1);
     assert_eq!(recover(&mut blank).err(), Some(RecoveryError::Blank));
@@ -268,6 +314,8 @@ fn what_is_no_store_of_these_sizes_is_refused() {
     assert_eq!(other.err(), Some(RecoveryError::Sizes));
     let larger = Store::recover(Parameters::new(2, 9, 4), &mut disk, |_| {});
     assert_eq!(larger.err(), Some(RecoveryError::Sizes));
+    let shorter = Store::recover(Parameters::new(1, 8, 4), &mut disk, |_| {});
+    assert_eq!(shorter.err(), Some(RecoveryError::Sizes));
     assert_eq!(disk.bytes(), PARAMETERS.disk_bytes());
     disk.fail_read();
     assert!(matches!(recover(&mut disk), Err(RecoveryError::Disk(_))));
