@@ -161,6 +161,7 @@ expect 'line 2: the file ends after 0 of 2 operations' "$weft" check history sho
 printf '%s\n{}\n{}\n' "$header" >bad.jsonl
 expect 'line 2: not an operation: missing field' "$weft" check history bad.jsonl
 expect 'there is no folder' "$weft" bench kv --quick --history no/such/folder.jsonl
+expect 'a history in EDN is of one run' "$weft" sim txn --seeds 1..2 --history histories.edn
 expect 'records' "$weft" bench kv --records 0
 expect 'there is no engine `raft`' "$weft" bench compare --engines kv,raft
 expect 'whose times are cycles' "$weft" bench compare --engines kv,nic-kv

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use pcap_file::pcap::PcapReader;
 use pcap_file::pcapng::PcapNgReader;
+use weft_check::serializable::{self, Access, Fate, TransactionRecord};
 use weft_check::{Action, History, Operation, Outcome, Reply, Start, lines};
 use weft_cluster::status::{
     CounterPage, EngineReport, MemberStatus, NodeStatus, ServiceStatus, StatusAnswer,
@@ -114,7 +115,16 @@ impl Seeds {
             let operation = Operation { client: 1, key, invoked_ns: time, action, reply };
             history.record(operation).expect("a valid operation");
             self.add("history", &history.encode());
-            let run = lines::Run { start: Start::Empty, seed: Some(7), history: history.clone() };
+            let run =
+                lines::KeyValueRun { start: Start::Empty, seed: Some(7), history: history.clone() }.into();
+            self.add("history-lines", lines::write_runs([&run]).as_bytes());
+        }
+        let access = Access::present(9, 1, b"value");
+        for fate in [Fate::Committed { ended_ps: 9 }, Fate::Aborted, Fate::Unknown] {
+            let id = serializable::TransactionId { coordinator: 1, epoch: 2, sequence: 3 };
+            let (reads, writes) = (vec![Access::absent(9, 0)], vec![access]);
+            let transactions = vec![TransactionRecord { id, started_ps: 5, fate, reads, writes }];
+            let run = lines::TransactionsRun { initial_version: 0, seed: None, transactions }.into();
             self.add("history-lines", lines::write_runs([&run]).as_bytes());
         }
     }

@@ -14,7 +14,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// Time that Porcupine has for one key.
+// Time that Porcupine has for one key, or for the transactions of one run.
 const limit = 2 * time.Minute
 
 func main() {
@@ -59,6 +59,15 @@ func command(arguments []string) error {
 
 // verdict on one run, in the words of `weft check history`.
 func verdict(next run) string {
+	if next.History == transactions {
+		switch porcupine.CheckOperationsTimeout(database(*next.InitialVersion), effective(next), limit) {
+		case porcupine.Illegal:
+			return "violation"
+		case porcupine.Unknown:
+			return "undecided"
+		}
+		return "strictly serializable"
+	}
 	model := register(state{anything: next.Start == "unknown"})
 	worst := "linearizable"
 	for _, history := range byKey(next.history) {

@@ -1,10 +1,16 @@
 package main
 
-import "math/rand"
+import (
+	"math/rand"
+	"slices"
+)
 
 // mutated returns a copy of a run with one operation changed in a way that a wrong store could have answered. Not every
 // change is a violation: that is for the checkers to say.
 func mutated(original run, random *rand.Rand) run {
+	if original.History == transactions {
+		return run{original.header, nil, mutatedTransactions(original.transactions, random)}
+	}
 	history := append([]operation(nil), original.history...)
 	// Two operations on one key, of which the first has an answer.
 	for range history {
@@ -39,5 +45,47 @@ func mutated(original run, random *rand.Rand) run {
 		}
 		break
 	}
-	return run{original.header, history}
+	return run{original.header, history, nil}
+}
+
+// mutatedTransactions returns a copy with one transaction changed in a way that a wrong database could have answered.
+func mutatedTransactions(original []transaction, random *rand.Rand) []transaction {
+	history := append([]transaction(nil), original...)
+	for range history {
+		first := &history[random.Intn(len(history))]
+		second := history[random.Intn(len(history))]
+		if first.Outcome != "committed" || second.Outcome != "committed" || first.Sequence == second.Sequence {
+			continue
+		}
+		// Transactions share their lists with the original.
+		first.Reads = slices.Clone(first.Reads)
+		first.Writes = slices.Clone(first.Writes)
+		changed := false
+		switch random.Intn(4) {
+		case 0: // A read of what another transaction wrote.
+			for i := range first.Reads {
+				for _, write := range second.Writes {
+					if write.Key == first.Reads[i].Key && write.Version != first.Reads[i].Version {
+						first.Reads[i], changed = write, true
+					}
+				}
+			}
+		case 1: // A version that another transaction has written, too.
+			for i := range first.Writes {
+				for _, write := range second.Writes {
+					if write.Key == first.Writes[i].Key {
+						first.Writes[i], changed = write, true
+					}
+				}
+			}
+		case 2: // A transaction that was reported as aborted, although it had committed.
+			first.Outcome, first.ReturnedPs, changed = "aborted", nil, true
+		case 3: // A transaction at the time of another.
+			first.InvokedPs, first.ReturnedPs, changed = second.InvokedPs, second.ReturnedPs, true
+		}
+		if changed {
+			break
+		}
+	}
+	return history
 }

@@ -23,24 +23,31 @@ ours() {
         "$work/verdicts.json"
 }
 
-"$weft" sim kv --nodes 3 --seeds "$seeds" --faults all --history "$work/campaign.jsonl" >/dev/null
-"$judge" check "$work/campaign.jsonl" >"$work/theirs"
-if grep -v linearizable "$work/theirs"; then
-    echo "tests/porcupine/run.sh: Porcupine does not accept a history of weft sim kv --nodes 3 --seeds $seeds" >&2
-    exit 1
-fi
-"$judge" mutate "$work/campaign.jsonl" "$copies" "$work/changed.jsonl"
-"$judge" check "$work/changed.jsonl" >"$work/theirs"
-ours "$work/changed.jsonl" >"$work/ours"
-diff "$work/theirs" "$work/ours" || {
-    echo "tests/porcupine/run.sh: Porcupine (<) and Weft (>) disagree on changed histories" >&2
-    exit 1
-}
-for verdict in linearizable violation; do
-    grep -q "$verdict" "$work/ours" || {
-        echo "tests/porcupine/run.sh: none of the changed histories is judged: $verdict" >&2
+# judged ENGINE VERDICT: both judge histories of a campaign of ENGINE, which must have the verdict, and changed ones.
+judged() {
+    local engine=$1 verdict=$2
+    "$weft" sim "$engine" --nodes 3 --seeds "$seeds" --faults all --history "$work/campaign.jsonl" >/dev/null
+    "$judge" check "$work/campaign.jsonl" >"$work/theirs"
+    if grep -v "$verdict" "$work/theirs"; then
+        echo "tests/porcupine/run.sh: Porcupine does not accept a history of weft sim $engine --nodes 3 --seeds $seeds" >&2
+        exit 1
+    fi
+    "$judge" mutate "$work/campaign.jsonl" "$copies" "$work/changed.jsonl"
+    "$judge" check "$work/changed.jsonl" >"$work/theirs"
+    ours "$work/changed.jsonl" >"$work/ours"
+    diff "$work/theirs" "$work/ours" || {
+        echo "tests/porcupine/run.sh: Porcupine (<) and Weft (>) disagree on changed histories of sim $engine" >&2
         exit 1
     }
-done
-echo "Porcupine accepts $(wc -l <"$work/campaign.jsonl") lines of history; both judge $(wc -l <"$work/ours") changed" \
-    "histories alike, of which $(grep -c violation "$work/ours") are violations"
+    for word in "$verdict" violation; do
+        grep -q "$word" "$work/ours" || {
+            echo "tests/porcupine/run.sh: none of the changed histories of sim $engine is judged: $word" >&2
+            exit 1
+        }
+    done
+    echo "Porcupine accepts $(wc -l <"$work/campaign.jsonl") lines of history of sim $engine; both judge" \
+        "$(wc -l <"$work/ours") changed histories alike, of which $(grep -c violation "$work/ours") are violations"
+}
+
+judged kv linearizable
+judged txn "strictly serializable"

@@ -56,6 +56,7 @@
 mod agreement;
 mod codec;
 mod contradiction;
+pub mod edn;
 mod explain;
 mod history;
 pub mod lines;

@@ -17,7 +17,7 @@ pub(crate) enum Check {
     Rounds(Reported<rounds::RoundsCheck>),
     /// Check the replicated log (Mu): three replicas, of which two may try to lead
     Smr(Reported<smr::SmrCheck>),
-    /// Check recorded histories of the key-value store for linearizability
+    /// Check recorded histories: the key-value store's for linearizability, transactions' for strict serializability
     History(Reported<history::HistoryCheck>),
 }
 

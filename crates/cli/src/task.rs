@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use serde::Serialize;
-use weft_check::lines;
+use weft_check::{edn, lines};
 use weft_results::write_whole;
 
 use crate::csv;
@@ -32,7 +32,7 @@ pub(crate) trait Task: Args {
     /// Returns a trace for ui.perfetto.dev; `None` if the results have no time line.
     const PERFETTO: Option<WriteTrace<Self::Found>> = None;
 
-    /// Returns the histories of the operations; `None` if the work records none for a checker of linearizability.
+    /// Returns the histories of the runs; `None` if the work keeps none.
     const HISTORY: Option<Histories<Self::Found>> = None;
 
     /// Does the work, and shows its progress. Rejects options that contradict each other before the work begins.
@@ -58,6 +58,11 @@ pub(crate) trait Task: Args {
 pub(crate) type WriteTrace<F> = fn(&F) -> Vec<u8>;
 /// The histories in what was found.
 pub(crate) type Histories<F> = fn(&F) -> Vec<&lines::Run>;
+
+/// Whether a history goes to this file in Jepsen's form.
+pub(crate) fn is_edn(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "edn")
+}
 
 /// Name of the option that gives other options their smaller defaults.
 pub(crate) const QUICK: &str = "quick";
@@ -163,7 +168,13 @@ impl<T: Task> Files<T> {
             write_whole(path, &perfetto(found))?;
         }
         if let (Some(path), Some(histories)) = (&self.history, T::HISTORY) {
-            write_whole(path, lines::write_runs(histories(found)).as_bytes())?;
+            let runs = histories(found);
+            let text = if is_edn(path) {
+                runs.into_iter().map(edn::write_run).collect()
+            } else {
+                lines::write_runs(runs)
+            };
+            write_whole(path, text.as_bytes())?;
         }
         let mut text = text.to_owned();
         for (title, path) in self.given() {
@@ -188,7 +199,8 @@ impl<T: Task> Args for Files<T> {
             T::HISTORY.map(|_| {
                 file(
                     "history",
-                    "Write every operation with its answer as a line of JSON, for `weft check history`",
+                    "Write every operation with its answer as a line of JSON, for `weft check history`, or as Jepsen \
+                     does if the name of FILE ends in .edn (one run)",
                 )
             }),
             T::IS_QUICK.then(|| {

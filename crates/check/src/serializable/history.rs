@@ -3,10 +3,10 @@
 use std::fmt;
 use std::num::NonZeroU32;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Identity of a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TransactionId {
     /// The node that coordinates the transaction.
     pub coordinator: u16,
@@ -28,13 +28,14 @@ pub fn fingerprint(value: &[u8]) -> NonZeroU32 {
 }
 
 /// A read or a write of a key by a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Access {
     /// Number of the key.
     pub key: u64,
     /// Version that was read or written.
     pub version: u64,
     /// The [`fingerprint`] of the value; `None` if the key is absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<NonZeroU32>,
 }
 
@@ -79,6 +80,29 @@ pub struct Transaction<'a> {
     pub writes: &'a [Access],
 }
 
+/// A transaction with accesses of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransactionRecord {
+    /// As [`Transaction::id`].
+    pub id: TransactionId,
+    /// As [`Transaction::started_ps`].
+    pub started_ps: u64,
+    /// As [`Transaction::fate`].
+    pub fate: Fate,
+    /// As [`Transaction::reads`].
+    pub reads: Vec<Access>,
+    /// As [`Transaction::writes`].
+    pub writes: Vec<Access>,
+}
+
+impl TransactionRecord {
+    /// The transaction, as [`History::record`] takes it.
+    pub fn as_transaction(&self) -> Transaction<'_> {
+        let Self { id, started_ps, fate, reads, writes } = self;
+        Transaction { id: *id, started_ps: *started_ps, fate: *fate, reads, writes }
+    }
+}
+
 /// End of a transaction that did not end.
 pub(super) const NEVER: u64 = u64::MAX;
 
@@ -105,6 +129,10 @@ const _: () = assert!(size_of::<Event>() == 24);
 impl Event {
     fn new(access: &Access, transaction: u32) -> Self {
         Self { key: access.key, version: access.version, transaction, value: access.value }
+    }
+
+    fn access(&self) -> Access {
+        Access { key: self.key, version: self.version, value: self.value }
     }
 }
 
@@ -178,6 +206,33 @@ impl History {
         self.transactions.push(recorded);
         self.reads.extend(reads.iter().map(|access| Event::new(access, index)));
         self.writes.extend(writes.iter().map(|access| Event::new(access, index)));
+    }
+
+    /// The transactions recorded so far: those that committed, then those that may have or aborted and wrote
+    /// something.
+    pub fn records(&self) -> Vec<TransactionRecord> {
+        let committed = |&Recorded { id, started, ended }: &Recorded| TransactionRecord {
+            id,
+            started_ps: started,
+            fate: Fate::Committed { ended_ps: ended },
+            reads: Vec::new(),
+            writes: Vec::new(),
+        };
+        let mut records: Vec<TransactionRecord> = self.transactions.iter().map(committed).collect();
+        for event in &self.reads {
+            records[event.transaction as usize].reads.push(event.access());
+        }
+        for event in &self.writes {
+            records[event.transaction as usize].writes.push(event.access());
+        }
+        records.extend(self.open.iter().map(|open| TransactionRecord {
+            id: open.id,
+            started_ps: open.started,
+            fate: if open.aborted { Fate::Aborted } else { Fate::Unknown },
+            reads: open.reads.clone(),
+            writes: open.writes.clone(),
+        }));
+        records
     }
 
     /// Adds the content of a replica at the end of the run: every key that is present, in any order. `holds` says

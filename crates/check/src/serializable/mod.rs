@@ -62,7 +62,7 @@ mod settle;
 #[cfg(test)]
 mod tests;
 
-pub use history::{Access, Fate, History, Transaction, TransactionId, fingerprint};
+pub use history::{Access, Fate, History, Transaction, TransactionId, TransactionRecord, fingerprint};
 pub use report::{Anomaly, Dependency, Report, Step, Violation};
 
 use cycle::Finder;

@@ -156,7 +156,7 @@ pub(crate) struct RecordedRun {
 
 impl RecordedRun {
     fn new(result: RunResult, latencies: Latencies, history: History) -> Self {
-        let history = lines::Run { start: Start::Empty, seed: None, history };
+        let history = lines::KeyValueRun { start: Start::Empty, seed: None, history }.into();
         Self { run: MeasuredRun { result, latencies }, history }
     }
 }

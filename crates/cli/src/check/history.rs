@@ -1,10 +1,11 @@
-//! `weft check history`: the linearizability of recorded histories.
+//! `weft check history`: recorded histories are linearizable, or strictly serializable.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use weft_check::{Report, Verdict, lines};
+use weft_check::lines::{self, Run};
+use weft_check::{Report, Verdict, serializable};
 use weft_results::table::{Column, Table, grouped};
 
 use crate::envelope::Basis;
@@ -27,14 +28,66 @@ pub(crate) struct Checked {
     /// The verdict, under the key that all results have.
     checked: &'static str,
     #[serde(flatten)]
-    report: Report,
+    report: RunReport,
+}
+
+/// The report of the checker that fits the history.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum RunReport {
+    KeyValue(Report),
+    Transactions(serializable::Report),
 }
 
 impl Checked {
-    fn new(run: &lines::Run) -> Self {
-        let report = run.check();
-        Self { seed: run.seed, checked: report.checked(), report }
+    fn new(run: &Run) -> Self {
+        match run {
+            Run::KeyValue(run) => {
+                let report = run.check();
+                Self { seed: run.seed, checked: report.checked(), report: RunReport::KeyValue(report) }
+            }
+            Run::Transactions(run) => {
+                let report = run.check();
+                Self { seed: run.seed, checked: report.checked(), report: RunReport::Transactions(report) }
+            }
+        }
     }
+}
+
+impl RunReport {
+    fn holds(&self) -> bool {
+        match self {
+            Self::KeyValue(report) => report.verdict == Verdict::Linearizable,
+            Self::Transactions(report) => !report.is_violated(),
+        }
+    }
+
+    fn violations(&self) -> Vec<String> {
+        match self {
+            Self::KeyValue(report) => report.violations.iter().map(ToString::to_string).collect(),
+            Self::Transactions(report) => report.violations.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+/// The table of the runs of one kind, or nothing if there are none: the columns between seed and verdict are the
+/// figures that `figures` returns.
+fn table<const N: usize>(
+    found: &[Checked],
+    columns: [&'static str; N],
+    figures: impl Fn(&RunReport) -> Option<[u64; N]>,
+) -> String {
+    let columns = columns.map(|name| Column::numbers(name, ""));
+    let ends = (Column::numbers("seed", ""), Column::words("checked"));
+    let mut table = Table::new([ends.0].into_iter().chain(columns).chain([ends.1]).collect::<Vec<_>>());
+    let mut rows = 0;
+    for Checked { seed, checked, report } in found {
+        let Some(figures) = figures(report) else { continue };
+        let seed = seed.map_or_else(|| "-".to_owned(), grouped);
+        table.row([seed].into_iter().chain(figures.map(grouped)).chain([(*checked).to_owned()]));
+        rows += 1;
+    }
+    if rows == 0 { String::new() } else { format!("{table}\n") }
 }
 
 impl Task for HistoryCheck {
@@ -52,29 +105,35 @@ impl Task for HistoryCheck {
     }
 
     fn to_text(&self, found: &Vec<Checked>) -> String {
-        let mut table = Table::new([
-            Column::numbers("seed", ""),
-            Column::numbers("operations", ""),
-            Column::numbers("keys", ""),
-            Column::numbers("keys in violation", ""),
-            Column::numbers("lost writes", ""),
-            Column::words("checked"),
-        ]);
-        for Checked { seed, checked, report } in found {
-            table.row([
-                seed.map_or_else(|| "-".to_owned(), grouped),
-                grouped(report.operations),
-                grouped(report.keys),
-                grouped(report.keys_in_violation),
-                grouped(report.lost_acknowledged_writes),
-                (*checked).to_owned(),
-            ]);
-        }
-        let violations = found.iter().flat_map(|run| &run.report.violations);
-        violations.fold(format!("{table}\n"), |text, violation| text + &format!("\n{violation}\n"))
+        let stores =
+            table(found, ["operations", "keys", "keys in violation", "lost writes"], |report| match report {
+                RunReport::KeyValue(report) => Some([
+                    report.operations,
+                    report.keys,
+                    report.keys_in_violation,
+                    report.lost_acknowledged_writes,
+                ]),
+                RunReport::Transactions(_) => None,
+            });
+        let transactions = table(
+            found,
+            ["transactions", "keys", "wrong reads", "versions written twice", "cycles"],
+            |report| match report {
+                RunReport::Transactions(report) => Some([
+                    report.transactions,
+                    report.keys,
+                    report.wrong_reads,
+                    report.doubled_versions,
+                    report.cycles,
+                ]),
+                RunReport::KeyValue(_) => None,
+            },
+        );
+        let violations = found.iter().flat_map(|run| run.report.violations());
+        violations.fold(stores + &transactions, |text, violation| text + &format!("\n{violation}\n"))
     }
 
     fn holds(&self, found: &Vec<Checked>) -> bool {
-        found.iter().all(|run| run.report.verdict == Verdict::Linearizable)
+        found.iter().all(|run| run.report.holds())
     }
 }

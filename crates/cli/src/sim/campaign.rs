@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::ground::{ENGINE_PROFILES, NETWORKS, Offers};
 use crate::parse::{self, Seeds};
 use crate::replay::CommandLine;
-use crate::task::{Files, Histories, Task};
+use crate::task::{Files, Histories, Task, is_edn};
 
 /// The engine of a campaign, and the options that only this engine has.
 pub(crate) trait EngineOptions: Args {
@@ -151,6 +151,11 @@ impl<E: EngineOptions> Task for FaultCampaign<E> {
 
     fn work_for(&self, files: &Files<Self>) -> Result<Found<E>, Failure> {
         self.seeds.check()?;
+        let runs = Seeds(self.seeds.chosen().0).count();
+        if let Some(path) = files.history.as_deref().filter(|path| is_edn(path) && runs > 1) {
+            let reason = "a history in EDN is of one run: choose one seed, such as --seeds 7";
+            return Err(Failure::at(path, reason));
+        }
         let (kinds, plan) = self.faults.chosen()?;
         let planted = Planted {
             #[cfg(feature = "planted-bugs")]

@@ -11,6 +11,7 @@ use crate::failure::Failure;
 use crate::faults::Faults;
 use crate::parse;
 use crate::replay::CommandLine;
+use crate::task::Histories;
 
 /// Checks of a run.
 const DEFINITIONS: &str = "\
@@ -53,6 +54,7 @@ impl EngineOptions for TxnOptions {
         NodesOption { help: "Number of nodes, 2 to 16", default: "3", parse: parse::nodes };
     const FAULTS: FaultsOption<Faults> = NETWORK_FAULTS;
     const AGAIN: &'static str = "commits again";
+    const HISTORY: Option<Histories<Found<Self>>> = Some(|found| found.figures.histories.iter().collect());
 
     fn run(&self, conduct: Conduct<'_, Faults>) -> Result<Found<Self>, Failure> {
         let (nodes, replication) = (conduct.runs.nodes, self.replication);
@@ -70,6 +72,7 @@ impl EngineOptions for TxnOptions {
             workload: self.workload,
             replication,
             lose_shard: self.lose_shard,
+            keep_histories: conduct.keeps_histories,
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,
         })

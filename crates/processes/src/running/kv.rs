@@ -38,13 +38,16 @@ pub(super) fn drive(run: &Run<'_>, clients: &[Client]) -> EngineResult {
     parts.iter().for_each(|(_, part)| count.add(*part));
     let history = History::merge(parts.into_iter().map(|(history, _)| history));
     // Keys may have been written before the run.
-    let history = history.map(|history| lines::Run { start: Start::Unknown, seed: None, history });
+    let history = history.map(|history| lines::KeyValueRun { start: Start::Unknown, seed: None, history });
     let findings = history.as_ref().map_or_else(|error| vec![error.to_string()], findings);
-    EngineResult { history: history.ok(), ..EngineResult::new("kv", count, "linearizable", findings) }
+    EngineResult {
+        history: history.ok().map(lines::Run::from),
+        ..EngineResult::new("kv", count, "linearizable", findings)
+    }
 }
 
 /// Findings of the checker.
-fn findings(run: &lines::Run) -> Vec<String> {
+fn findings(run: &lines::KeyValueRun) -> Vec<String> {
     let report = run.check();
     let mut findings: Vec<_> =
         report.violations.iter().map(|violation| violation.explanation.clone()).collect();
@@ -133,7 +136,7 @@ mod tests {
         record(0, Action::Put { value: 10 }, Outcome::Written { version: 1 });
         record(10, Action::Put { value: 20 }, Outcome::Written { version: 2 });
         record(20, Action::Get, Outcome::Found { version, value: 10 * version });
-        findings(&lines::Run { start: Start::Unknown, seed: None, history })
+        findings(&lines::KeyValueRun { start: Start::Unknown, seed: None, history })
     }
 
     #[test]

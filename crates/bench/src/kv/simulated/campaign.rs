@@ -264,7 +264,8 @@ impl Trial for StoreTrial {
             wrong.push("the check gave up".to_owned());
         }
         if self.keeps_history {
-            figures.histories.push(lines::Run { start: Start::Empty, seed: Some(self.seed), history });
+            let run = lines::KeyValueRun { start: Start::Empty, seed: Some(self.seed), history };
+            figures.histories.push(run.into());
         }
     }
 }

@@ -131,9 +131,8 @@ impl RunRecord {
         }
     }
 
-    /// Checks the history with the final state of all nodes.
-    pub(super) fn check(&mut self, held: &[Vec<(usize, Held)>]) -> Report {
-        let options = Options { initial_version: LOADED.bits(), ..Options::default() };
+    /// The history of the run, without the final state of the nodes.
+    pub(super) fn history(&mut self) -> History {
         let mut history = History::default();
         for (id, told) in &self.told {
             if matches!(told.fate, Fate::Committed { .. }) && !self.records.contains_key(id) {
@@ -149,16 +148,22 @@ impl RunRecord {
             let started_ps = began.as_ps();
             history.record(&Transaction { id: name(*id), started_ps, fate, reads: &reads, writes: &writes });
         }
-        for (shard, replicas) in held.iter().enumerate() {
-            for (node, objects) in replicas {
-                let holds = move |bits| Key::from_bits(bits).is_some_and(|key| key.shard() == shard);
-                let present = |(key, (version, value)): (&Key, &(Version, Vec<u8>))| {
-                    Access::present(key.bits(), version.bits(), value)
-                };
-                let name = format!("node{node}, shard {shard}");
-                history.final_state(&name, holds, objects.iter().map(present), &options);
-            }
-        }
-        serializable::check(history, &options)
+        history
     }
+}
+
+/// Checks a history with the final state of all nodes.
+pub(super) fn check(mut history: History, held: &[Vec<(usize, Held)>]) -> Report {
+    let options = Options { initial_version: LOADED.bits(), ..Options::default() };
+    for (shard, replicas) in held.iter().enumerate() {
+        for (node, objects) in replicas {
+            let holds = move |bits| Key::from_bits(bits).is_some_and(|key| key.shard() == shard);
+            let present = |(key, (version, value)): (&Key, &(Version, Vec<u8>))| {
+                Access::present(key.bits(), version.bits(), value)
+            };
+            let name = format!("node{node}, shard {shard}");
+            history.final_state(&name, holds, objects.iter().map(present), &options);
+        }
+    }
+    serializable::check(history, &options)
 }

@@ -13,9 +13,11 @@ use weft_applications::WorkloadName;
 use weft_applications::retwis::Retwis;
 use weft_applications::smallbank::Smallbank;
 use weft_applications::tpcc::{Scale, Tpcc};
+use weft_check::lines::{self, TransactionsRun};
 use weft_harness::{Campaign, Cluster as Nodes, Subject, Times, Trial};
 use weft_sim::{FaultKind, FaultKinds, FaultPlan, PlanError, Stream};
 use weft_time::{Duration, Instant};
+use weft_txn::LOADED;
 use weft_txn::host::Local;
 use weft_verbs::Target;
 
@@ -62,6 +64,8 @@ pub struct TransactionsSubject {
     pub replication: usize,
     /// Whether every replica of one shard crashes after all faults.
     pub lose_shard: bool,
+    /// Whether the result keeps the histories.
+    pub keep_histories: bool,
     /// Bug planted in the engine.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<weft_txn::PlantedBug>,
@@ -88,12 +92,17 @@ pub struct TransactionFigures {
     pub restarts: u64,
     /// Crashes at a step of the protocol, by the kind of the message before the crash.
     pub step_crashes: BTreeMap<&'static str, u64>,
+    /// The histories, if they are kept. A run that an assertion ends has none.
+    #[serde(skip)]
+    pub histories: Vec<lines::Run>,
 }
 
 /// The run of a seed.
 pub struct TransactionTrial {
     cluster: Cluster,
+    seed: u64,
     workload: WorkloadName,
+    keeps_history: bool,
     /// The shard that is lost at the end, if any.
     loses: Option<usize>,
     /// Nodes that do not serve, because all replicas of their shard are lost.
@@ -108,6 +117,7 @@ impl Default for TransactionsSubject {
             workload: None,
             replication: 2,
             lose_shard: false,
+            keep_histories: false,
             #[cfg(feature = "planted-bugs")]
             planted_bug: None,
         }
@@ -198,7 +208,15 @@ impl Subject for TransactionsSubject {
         let (parameters, loses) = self.parameters(runs, seed, plan);
         let workload = self.workload_of(runs, seed);
         let cluster = Cluster::new(&parameters, make_workload(workload, runs.nodes), steps_of(runs, seed))?;
-        Ok(TransactionTrial { cluster, workload, loses, out: Vec::new(), committed_before: Vec::new() })
+        Ok(TransactionTrial {
+            cluster,
+            seed,
+            workload,
+            keeps_history: self.keep_histories,
+            loses,
+            out: Vec::new(),
+            committed_before: Vec::new(),
+        })
     }
 
     fn holds(&self) -> &'static str {
@@ -351,7 +369,13 @@ impl Trial for TransactionTrial {
         if wrong.is_empty() {
             books.compare(&held);
         }
-        let report = books.check(&held);
+        let history = books.history();
+        if self.keeps_history {
+            let (initial_version, seed) = (LOADED.bits(), Some(self.seed));
+            let transactions = history.records();
+            figures.histories.push(TransactionsRun { initial_version, seed, transactions }.into());
+        }
+        let report = books::check(history, &held);
         wrong.append(&mut books.wrong);
         wrong.extend(report.violations.iter().map(ToString::to_string));
         if report.is_violated() && report.violations.is_empty() {

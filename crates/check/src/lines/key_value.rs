@@ -1,23 +1,19 @@
-//! Histories as lines of JSON, for other programs to read and for [`read_runs`].
-//!
-//! A file holds the histories of one or more runs: for each a header, and a line for each operation. The section
-//! "Histories as files" of `docs/verification.md` describes the fields.
+//! Histories of a key-value store.
 
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
+use super::{Body, FORMAT, LineError, parse, push};
 use crate::history::{History, RecordError};
 use crate::operation::{Action, Operation, Outcome, Reply, ValueId, Version};
 use crate::{Options, Report, Start, check};
 
-const KIND: &str = "key-value";
-const FORMAT: u32 = 1;
+pub(super) const KIND: &str = "key-value";
 
-/// The history of one run, and what a checker must know about the run.
+/// The history of one run of a key-value store, and what a checker must know about the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct KeyValueRun {
     /// State of each key before the first operation on it.
     pub start: Start,
     /// Seed of the run, if it is one of a campaign's.
@@ -26,21 +22,30 @@ pub struct Run {
     pub history: History,
 }
 
-impl Run {
+impl KeyValueRun {
     /// Checks the history, from the state in which the run began.
     pub fn check(&self) -> Report {
         check(&self.history, &Options { start: self.start, ..Options::default() })
     }
-}
 
-/// Reason for which a text is not a file of histories.
-#[derive(Debug, Error, PartialEq, Eq)]
-#[error("line {line}: {reason}")]
-pub struct LineError {
-    /// Number of the line, from 1.
-    pub line: usize,
-    /// The error.
-    pub reason: String,
+    pub(super) fn write(&self, text: &mut String) {
+        let header = Header {
+            history: KIND.into(),
+            format: FORMAT,
+            start: self.start,
+            seed: self.seed,
+            operations: self.history.len(),
+        };
+        push(text, &header);
+        self.history.operations().for_each(|operation| push(text, &Line::from(&operation)));
+    }
+
+    pub(super) fn read(header: &str, body: &mut Body<'_>) -> Result<Self, LineError> {
+        let Header { start, seed, operations, .. } = body.header(header)?;
+        let mut history = History::new();
+        body.read(operations, "operation", |text| record(&mut history, text))?;
+        Ok(Self { start, seed, history })
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -89,66 +94,8 @@ enum LineOutcome {
     Unknown,
 }
 
-/// The histories of `runs` as lines of JSON.
-pub fn write_runs<'a>(runs: impl IntoIterator<Item = &'a Run>) -> String {
-    let mut text = String::new();
-    for Run { start, seed, history } in runs {
-        let header = Header {
-            history: KIND.into(),
-            format: FORMAT,
-            start: *start,
-            seed: *seed,
-            operations: history.len(),
-        };
-        push(&mut text, &header);
-        for operation in history.operations() {
-            push(&mut text, &Line::from(&operation));
-        }
-    }
-    text
-}
-
-fn push(text: &mut String, line: &impl Serialize) {
-    *text += &serde_json::to_string(line).expect("a line has string keys only");
-    text.push('\n');
-}
-
-/// The runs whose histories `text` holds.
-///
-/// # Errors
-/// A line is no operation, or lines are missing.
-pub fn read_runs(text: &str) -> Result<Vec<Run>, LineError> {
-    let mut lines = text.lines().zip(1..);
-    let mut runs = Vec::new();
-    while let Some((text, line)) = lines.next() {
-        let at = |line: usize, reason: String| LineError { line, reason };
-        let header: Header = serde_json::from_str(text)
-            .map_err(|error| at(line, format!("not the header of a history: {}", without_place(&error))))?;
-        if header.history != KIND || header.format != FORMAT {
-            let (kind, format) = (header.history, header.format);
-            let reason =
-                format!("a `{kind}` history in format {format}; this version reads `{KIND}`, {FORMAT}");
-            return Err(at(line, reason));
-        }
-        let mut history = History::new();
-        for done in 0..header.operations {
-            let Some((text, number)) = lines.next() else {
-                let reason = format!("the file ends after {done} of {} operations", header.operations);
-                return Err(at(line + done + 1, reason));
-            };
-            record(&mut history, text).map_err(|reason| at(number, reason))?;
-        }
-        runs.push(Run { start: header.start, seed: header.seed, history });
-    }
-    if runs.is_empty() {
-        return Err(LineError { line: 1, reason: "the file is empty".into() });
-    }
-    Ok(runs)
-}
-
 fn record(history: &mut History, text: &str) -> Result<(), String> {
-    let line: Line =
-        serde_json::from_str(text).map_err(|error| format!("not an operation: {}", without_place(&error)))?;
+    let line: Line = parse(text, "an operation")?;
     let key = from_hex(&line.key)
         .ok_or_else(|| format!("the key `{}` is not in hexadecimal", line.key.escape_debug()))?;
     let reply = match (line.outcome.outcome(), line.returned_ns) {
@@ -160,12 +107,6 @@ fn record(history: &mut History, text: &str) -> Result<(), String> {
     let action = line.action.into();
     let operation = Operation { client: line.client, key: &key, invoked_ns: line.invoked_ns, action, reply };
     history.record(operation).map_err(|error: RecordError| error.to_string())
-}
-
-/// The error without its line and column: each line is parsed alone.
-fn without_place(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    text.split_once(" at line ").map_or(text.clone(), |(reason, _)| reason.to_owned())
 }
 
 fn to_hex(bytes: &[u8]) -> String {
@@ -252,6 +193,7 @@ impl LineOutcome {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::{Run, read_runs, write_runs};
     use super::*;
     use crate::MAX_KEY_BYTES;
 
@@ -295,7 +237,8 @@ mod tests {
                     .map(|(took, outcome)| Reply { returned_ns: invoked_ns + u64::from(took), outcome });
                 history.record(Operation { client, key: &key, invoked_ns, action, reply }).unwrap();
             }
-            Run { start: if is_empty { Start::Empty } else { Start::Unknown }, seed, history }
+            let start = if is_empty { Start::Empty } else { Start::Unknown };
+            KeyValueRun { start, seed, history }.into()
         }
     }
 
@@ -314,22 +257,6 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_the_form_that_is_documented() {
-        let mut history = History::new();
-        let mut record = |client, invoked_ns, action, reply| {
-            history.record(Operation { client, key: b"k", invoked_ns, action, reply }).unwrap();
-        };
-        let outcome = Outcome::Written { version: 1 };
-        record(3, 100, Action::Put { value: 7 }, Some(Reply { returned_ns: 250, outcome }));
-        record(4, 120, Action::Get, None);
-        let text = write_runs(&[Run { start: Start::Empty, seed: None, history }]);
-        let page = include_str!("../../../docs/verification.md");
-        let documented: String =
-            page.lines().filter(|line| line.starts_with('{')).map(|line| format!("{line}\n")).collect();
-        assert_eq!(text, documented);
-    }
-
-    #[test]
     fn errors_name_the_line_and_the_reason() {
         let header = r#"{"history":"key-value","format":1,"start":"empty","operations":1}"#;
         let line =
@@ -339,7 +266,7 @@ mod tests {
             ("nothing".into(), "line 1: not the header of a history: expected ident"),
             (
                 header.replace(":1,\"start", ":2,\"start"),
-                "line 1: a `key-value` history in format 2; this version reads `key-value`, 1",
+                "line 1: a `key-value` history in format 2; this version reads `key-value` and `transactions` in format 1",
             ),
             (header.into(), "line 2: the file ends after 0 of 1 operations"),
             (
