@@ -173,6 +173,9 @@ mod tests {
         assert_eq!(check(&holds), []);
         // A hold whose answer arrives when its time is over is empty.
         assert_eq!(check(&[hold(1, 10, 1, [0, 90, 90]), hold(1, 11, 2, [50, 60, 95])]), []);
+        // An owner does not exclude itself, however many of its holds overlap.
+        let renewal = |times| Hold { is_renewal: true, ..hold(1, 10, 1, times) };
+        assert_eq!(check(&[hold(1, 10, 1, [0, 1, 90]), renewal([2, 3, 50]), renewal([4, 5, 60])]), []);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use weft_txn::{
 };
 
 const TRANSFER: u16 = 0;
+const DEPOSIT: u16 = 1;
 const BALANCE: u16 = 2;
 const ACCOUNTS: u64 = 10;
 
@@ -73,6 +74,10 @@ fn a_node_answers_each_call_as_it_deserves() {
             (call(transfer(1, 2, 701)), refused(LedgerRefusal::NotCovered)),
             (call(transfer(1, ACCOUNTS, 1)), refused(LedgerRefusal::NoAccount)),
             (call(request(TRANSFER, &[], &[])), refused(LedgerRefusal::Malformed)),
+            (
+                call(request(DEPOSIT, &[(Key::new(0, 1), Mode::Update)], &(-1i64).to_le_bytes())),
+                refused(LedgerRefusal::Malformed),
+            ),
             (
                 call(request(BALANCE, &[(Key::new(0, 1), Mode::Read), (Key::new(0, 2), Mode::Read)], &[])),
                 numbers(&[2_000]),

@@ -340,4 +340,12 @@ mod tests {
         assert_eq!(log.make_durable(first), Ok(Some(place)));
         assert_eq!(log.decided(), log.tail());
     }
+
+    #[test]
+    fn records_have_room_if_the_longest_may_also_leave_the_end_of_the_ring_empty() {
+        let log = Log::new(0, 1024);
+        assert!(log.has_room_for((512, 512)));
+        assert!(!log.has_room_for((512, 513)));
+        assert!(!log.has_room_for((1024, 8)));
+    }
 }

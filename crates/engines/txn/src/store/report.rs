@@ -281,7 +281,9 @@ mod tests {
             let knowledge = Knowledge::of(Precision::Runs, objects.iter().copied());
             for (home, &(begin, end)) in (0..).zip(&runs) {
                 if begin < end {
-                    prop_assert_eq!(knowledge.reach(Precision::Runs, home, 0), Some((begin - home, end - home)));
+                    let reach = |ahead| knowledge.reach(Precision::Runs, home, ahead);
+                    prop_assert_eq!(reach(0), Some((begin - home, end - home)));
+                    prop_assert_eq!(reach(3), Some((begin - home, end - home + 3)));
                 }
             }
         }
