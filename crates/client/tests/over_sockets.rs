@@ -114,7 +114,6 @@ impl Node {
             value_bytes: 64,
             kept: 64,
             answer_bytes: 1_000,
-            founds: true,
         };
         let mut rounds = TestEngine::new(Rounds::new(parameters), 0);
         rounds.call(Instant::ZERO, Caller::Host(SUBSCRIBE), Call::Subscribe as u8, &[]);

@@ -242,7 +242,7 @@ pub enum EngineChoice<'a> {
     /// A replicated object.
     Object(ReplicaParameters),
     /// Consensus in synchronous rounds.
-    Rounds(weft_rounds::Parameters),
+    Rounds(weft_rounds::Parameters, RoundsPauses),
     /// Locks with fencing tokens.
     Lock(weft_lock::Parameters),
 }
@@ -275,7 +275,7 @@ impl EngineChoice<'_> {
     /// Purposes of the engine's queue pairs; empty if it has none.
     fn purposes(&self) -> Vec<Purpose> {
         match self {
-            Self::KeyValue(..) | Self::Transactions(..) | Self::Rounds(_) | Self::Lock(_) => Vec::new(),
+            Self::KeyValue(..) | Self::Transactions(..) | Self::Rounds(..) | Self::Lock(_) => Vec::new(),
             Self::Log(log) => Purpose::of_log(log),
             Self::Object(object) => Purpose::of_object(object),
         }
@@ -286,7 +286,7 @@ impl EngineChoice<'_> {
         match self {
             Self::KeyValue(..) | Self::Transactions(..) | Self::Lock(_) => NODES_MAX,
             Self::Log(_) | Self::Object(_) => weft_smr::NODES_MAX,
-            Self::Rounds(_) => weft_rounds::MEMBERS_MAX,
+            Self::Rounds(..) => weft_rounds::MEMBERS_MAX,
         }
     }
 }
@@ -332,17 +332,16 @@ pub fn assemble(
                 sessions[slot] = Some(SessionHalf::new(incarnation, weft_rdt::client::CALLS));
                 (NodeEngine::Object(Replica::new(parameters)), memory, NodeHalf::None(NoHalf))
             }
-            EngineChoice::Rounds(parameters) => {
+            EngineChoice::Rounds(parameters, pauses) => {
                 let clients = ClientServerParameters {
                     first_session: incarnation.get(),
                     clients: SESSIONS,
                     value_bytes: parameters.value_bytes,
                     kept: DECISIONS_KEPT,
                     answer_bytes: message_bytes,
-                    founds: false,
                 };
                 let engine = NodeEngine::Rounds(Rounds::new(parameters));
-                (engine, Memory::new(0), NodeHalf::Rounds(RoundsHalf::new(clients, RoundsPauses::default())))
+                (engine, Memory::new(0), NodeHalf::Rounds(RoundsHalf::new(nodes, clients, pauses)))
             }
             EngineChoice::Lock(parameters) => {
                 let half = SessionHalf::new(incarnation, weft_lock::CLIENT_CALLS);

@@ -8,6 +8,7 @@ use weft_wire::datagram;
 
 use crate::engines::{EngineChoice, message_bytes_of};
 use crate::processes;
+use crate::rounds::RoundsPauses;
 use crate::transactions::{Application, TransactionSizes};
 
 /// Number of elements of each sort in an object's type, unless the program registers the type with other bounds.
@@ -126,7 +127,7 @@ impl<'a> Registry<'a> {
                 EngineConfig::Rounds(rounds) => {
                     let parameters = processes::rounds(rounds.period, message_bytes);
                     parameters.check()?;
-                    EngineChoice::Rounds(parameters)
+                    EngineChoice::Rounds(parameters, RoundsPauses::default())
                 }
                 EngineConfig::Lock(lock) => EngineChoice::Lock(processes::lock(lock.locks as usize)),
             });
@@ -178,7 +179,7 @@ mod tests {
                 EngineChoice::Transactions(..),
                 EngineChoice::Object(_),
                 EngineChoice::Log(_),
-                EngineChoice::Rounds(_),
+                EngineChoice::Rounds(..),
                 EngineChoice::Lock(_)
             ]
         ));

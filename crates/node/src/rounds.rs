@@ -2,8 +2,8 @@
 //!
 //! The rounds have their own members, which they change by consensus. The view of the membership service only
 //! determines the founders: all nodes in the first view, of which the lowest starts the first round. A node that
-//! the members have removed (because it was too slow for too many rounds, or its process is new) asks them to
-//! admit it again.
+//! the members have removed (because it was too slow for too many rounds, or its process is new) asks all other nodes
+//! to admit it again: the members may be others than those of the view.
 
 use std::net::SocketAddrV4;
 
@@ -41,11 +41,10 @@ enum Step {
 /// The host half of the rounds engine.
 #[derive(Debug)]
 pub struct RoundsHalf {
-    /// Parameters of the server of clients. `founds` is set when the first view arrives.
-    parameters: ClientServerParameters,
+    /// All nodes of the cluster.
+    nodes: NodeSet,
     pauses: RoundsPauses,
-    /// The server of clients; `None` until the engine has received a view.
-    clients: Option<ClientServer<SocketAddrV4>>,
+    clients: ClientServer<SocketAddrV4>,
     payload: Vec<u8>,
     /// The newest view of the membership service.
     configuration: Option<Configuration>,
@@ -56,12 +55,12 @@ pub struct RoundsHalf {
 }
 
 impl RoundsHalf {
-    /// A half that serves its clients with these parameters.
-    pub const fn new(parameters: ClientServerParameters, pauses: RoundsPauses) -> Self {
+    /// A half in a cluster of `nodes` nodes that serves its clients with these parameters.
+    pub fn new(nodes: usize, clients: ClientServerParameters, pauses: RoundsPauses) -> Self {
         Self {
-            parameters,
+            nodes: NodeSet::first(nodes),
             pauses,
-            clients: None,
+            clients: ClientServer::new(clients),
             payload: Vec::new(),
             configuration: None,
             epoch: Epoch(0),
@@ -76,11 +75,12 @@ impl RoundsHalf {
         io.configure(Configuration { view, ..configuration });
     }
 
-    /// Makes the engine ask the members to admit the node.
+    /// Makes the engine ask the other nodes to admit this one, of which the members do.
     fn join(&mut self, io: &mut HostIo<'_>) {
         let Some(Configuration { node, view, .. }) = self.configuration else { return };
         let (epoch, joining) = (Epoch(view.epoch.0.max(self.epoch.0 + 1)), NodeSet::EMPTY.with(node));
-        self.tell(View { epoch, full: view.members().without(node), joining }, io);
+        self.tell(View { epoch, full: self.nodes.without(node), joining }, io);
+        self.clients.joins();
     }
 }
 
@@ -100,7 +100,6 @@ impl HostHalf for RoundsHalf {
         }
         let Configuration { node, view, .. } = *configuration;
         let founds = view.epoch == Epoch(1) && view.full.contains(node);
-        self.clients = Some(ClientServer::new(ClientServerParameters { founds, ..self.parameters }));
         io.call(NO_TOKEN, Call::Subscribe as u8, &[]);
         if founds {
             self.tell(view, io);
@@ -126,19 +125,17 @@ impl HostHalf for RoundsHalf {
         serves: bool,
         io: &mut HostIo<'_>,
     ) {
-        let Some(clients) = &mut self.clients else { return };
         // Malformed requests are ignored.
-        if let Ok(Some(begin)) = clients.receive(now, from, message, serves) {
+        if let Ok(Some(begin)) = self.clients.receive(now, from, message, serves) {
             io.call(begin.token, begin.body.kind, begin.body.bytes);
         }
     }
 
     fn replied(&mut self, _: Instant, token: u32, (kind, payload): (u8, &[u8]), _: &mut HostIo<'_>) {
-        let Some(clients) = &mut self.clients else { return };
         if token & TOKENS != 0 {
-            clients.replied(token, kind, payload);
+            self.clients.replied(token, kind, payload);
         } else if kind == Call::Decided as u8 {
-            clients.decided(payload).expect("the engine speaks as its host half does");
+            self.clients.decided(payload).expect("the engine speaks as its host half does");
         }
     }
 
@@ -156,7 +153,6 @@ impl HostHalf for RoundsHalf {
             Some(Step::Start) => io.call(NO_TOKEN, Call::Start as u8, &[]),
             Some(Step::Return) => self.join(io),
         }
-        let Some(clients) = &mut self.clients else { return };
-        io.respond_all(&mut self.payload, |payload| clients.poll_transmit(payload));
+        io.respond_all(&mut self.payload, |payload| self.clients.poll_transmit(payload));
     }
 }

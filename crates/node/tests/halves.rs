@@ -6,9 +6,9 @@ use weft_node::{
     CardPort, HostHalf, HostIo, Ledger, RoundsHalf, RoundsPauses, SessionHalf, TransactionHalf,
     TransactionSizes, found,
 };
-use weft_rounds::ClientServerParameters;
 use weft_rounds::client::{Client, Outcome, Task};
 use weft_rounds::message::{Call, Proposal, Value};
+use weft_rounds::{ClientServerParameters, Position};
 use weft_session::{ClientHalf, ClientParameters};
 use weft_time::{Duration, Instant};
 use weft_waist::{Configuration, EngineState, EngineStatus, Epoch, NodeId, NodeSet, View};
@@ -72,9 +72,8 @@ impl Rounds {
             value_bytes: 64,
             kept: 16,
             answer_bytes: 256,
-            founds: false,
         };
-        Self { half: RoundsHalf::new(parameters, PAUSES), card: Card::default() }
+        Self { half: RoundsHalf::new(3, parameters, PAUSES), card: Card::default() }
     }
 
     fn configure(&mut self, now: Instant, configuration: &Configuration) {
@@ -119,6 +118,16 @@ fn a_node_that_comes_later_asks_the_members_to_let_it_in() {
     assert_eq!(rounds.card.views.len(), 1);
 }
 
+/// The service may see only this node, while the others go on without it.
+#[test]
+fn a_node_that_is_alone_in_its_view_asks_all_others() {
+    let mut rounds = Rounds::new();
+    let own = NodeSet::EMPTY.with(node(1));
+    let view = View { epoch: Epoch(4), full: NodeSet::EMPTY, joining: own };
+    rounds.configure(at_us(0), &Configuration { view, ..configuration(1, 4, own) });
+    assert_eq!(rounds.card.views, [View { full: NodeSet::first(3).without(node(1)), ..view }]);
+}
+
 #[test]
 fn a_node_that_was_left_out_asks_again_after_a_pause_in_an_epoch_of_its_own() {
     let mut rounds = Rounds::new();
@@ -134,18 +143,22 @@ fn a_node_that_was_left_out_asks_again_after_a_pause_in_an_epoch_of_its_own() {
     }
 }
 
-#[test]
-fn what_is_decided_is_told_to_clients() {
-    let mut rounds = Rounds::new();
-    rounds.configure(at_us(0), &configuration(0, 1, NodeSet::EMPTY));
-    let value = Value { instance: 3, proposer: 2, proposal: Proposal { change: false, bytes: b"decided" } };
+/// Lets the engine report a decision to its host half.
+fn decide(rounds: &mut Rounds, instance: u64) {
+    let value = Value { instance, proposer: 2, proposal: Proposal { change: false, bytes: b"decided" } };
     let payload = [&value.header()[..], b"decided"].concat();
     let decided = (Call::Decided as u8, &payload[..]);
     // Notifications of a subscriber have the token of calls whose reply is ignored.
     rounds.half.replied(at_us(5), 0, decided, &mut HostIo::new(SLOT, &mut rounds.card));
+}
+
+/// What a new client reads after this position: whether the node has forgotten decisions, and the instances of the
+/// others.
+fn read(rounds: &mut Rounds, after: Option<Position>) -> (bool, Vec<u64>) {
     let address = "127.0.0.1:9".parse().unwrap();
-    let mut client = Client::new(ClientParameters::new(1, 1));
-    client.start(at_us(10), Task::Read(None)).unwrap();
+    let identity = after.map_or(1, |(instance, _)| instance + 1);
+    let mut client = Client::new(ClientParameters::new(identity, 1));
+    client.start(at_us(10), Task::Read(after)).unwrap();
     for step in 0..8 {
         let now = at_us(10 + step);
         let mut request = Vec::new();
@@ -158,12 +171,37 @@ fn what_is_decided_is_told_to_clients() {
         for (kind, answer) in std::mem::take(&mut rounds.card.answers) {
             let Some((_, outcome)) = client.receive(now, 0, (kind, &answer)) else { continue };
             let Outcome::Decisions(decisions) = outcome else { panic!("{outcome:?}") };
-            let told: Vec<_> = decisions.iter().map(|one| (one.place, one.proposal)).collect();
-            assert_eq!(told, [((3, 2), &b"decided"[..])]);
-            return;
+            assert!(decisions.iter().all(|one| (one.place.1, one.proposal) == (2, b"decided")));
+            return (decisions.forgotten, decisions.iter().map(|one| one.place.0).collect());
         }
     }
     panic!("a client that reads is answered");
+}
+
+#[test]
+fn what_is_decided_is_told_to_clients() {
+    let mut rounds = Rounds::new();
+    rounds.configure(at_us(0), &configuration(0, 1, NodeSet::EMPTY));
+    decide(&mut rounds, 3);
+    assert_eq!(read(&mut rounds, None), (false, vec![3]));
+}
+
+#[test]
+fn clients_are_told_that_a_node_which_was_left_out_has_missed_decisions() {
+    let mut rounds = Rounds::new();
+    rounds.configure(at_us(0), &configuration(0, 1, NodeSet::EMPTY));
+    decide(&mut rounds, 3);
+    let lost = EngineStatus { epoch: Epoch(1), state: EngineState::Lost };
+    rounds.half.status(at_us(6), lost, &mut HostIo::new(SLOT, &mut rounds.card));
+    rounds.wake(at_us(2_006));
+    decide(&mut rounds, 50);
+    assert_eq!(read(&mut rounds, None), (false, vec![3]));
+    assert_eq!(read(&mut rounds, Some((3, 2))), (true, vec![50]));
+
+    let mut late = Rounds::new();
+    late.configure(at_us(0), &configuration(1, 7, NodeSet::EMPTY.with(node(1))));
+    decide(&mut late, 50);
+    assert_eq!(read(&mut late, None), (true, vec![50]));
 }
 
 /// The half of transactions with the initial objects of a founder, and its card.

@@ -149,10 +149,13 @@ impl Builder for RoundsNodes {
             value_bytes: engine.parameters.value_bytes,
             kept: FRONT_DECISIONS,
             answer_bytes: DATAGRAM_BYTES,
-            founds: false,
         };
-        let half =
-            ProposerHalf::new((node, life), RoundsHalf::new(front, pauses), load, Rc::clone(&self.books));
+        let half = ProposerHalf::new(
+            (node, life),
+            RoundsHalf::new(nodes, front, pauses),
+            load,
+            Rc::clone(&self.books),
+        );
         let alone = if life == 0 { first_view(nodes) } else { joining_view(node, life, nodes) };
         let views = service.map_or(Views::Fixed(alone), |(_, agent)| Views::Service(agent, nodes));
         let host = NodeHost::new(node_id(node), incarnation(life), views, [half], planted);

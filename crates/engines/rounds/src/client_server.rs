@@ -122,8 +122,6 @@ pub struct ClientServerParameters {
     pub kept: usize,
     /// The longest answer in bytes. It must fit into a datagram and hold a decision of the longest proposal.
     pub answer_bytes: usize,
-    /// Whether the node is a founder of the cluster, so that nothing was decided before it started.
-    pub founds: bool,
 }
 
 /// The node's half of the client protocol, for all clients of one engine of rounds. `A` is the type of a client's
@@ -134,18 +132,28 @@ pub struct ClientServerParameters {
 /// | a message of kind [`crate::client::FIRST_KIND`] or above, for the engine's slot | calls [`ClientServer::receive`], and passes the returned call to the engine as one of the host, with the returned token |
 /// | a reply to its Subscribe, of kind [`Call::Decided`] | [`ClientServer::decided`] |
 /// | a reply to a token with the bit [`weft_session::TOKENS`] | [`ClientServer::replied`] |
+/// | a view in which it is joining | [`ClientServer::joins`] |
 /// | after each of these | calls [`ClientServer::poll_transmit`] until it returns `None`, and sends the datagrams to the clients |
 #[derive(Debug)]
 pub struct ClientServer<A> {
     parameters: ClientServerParameters,
     sessions: Sessions<A>,
-    kept: VecDeque<(Position, Vec<u8>)>,
-    /// Whether `kept` has all decisions since the cluster was founded.
-    complete: bool,
+    kept: VecDeque<Kept>,
+    /// Whether decisions are missing between the last one that is kept, or the foundation, and the next one.
+    gap_ahead: bool,
+}
+
+/// A decision that is kept for readers.
+#[derive(Debug)]
+struct Kept {
+    place: Position,
+    proposal: Vec<u8>,
+    /// Whether decisions are missing between this one and the one before it, or the foundation.
+    after_gap: bool,
 }
 
 impl<A: Copy> ClientServer<A> {
-    /// A server without clients.
+    /// A server without clients, at a node that founds the cluster: nothing was decided before.
     ///
     /// # Panics
     /// If `kept` is 0, or a decision of the longest proposal does not fit into an answer.
@@ -155,8 +163,8 @@ impl<A: Copy> ClientServer<A> {
         let admitted = &[Call::Propose as u8, Call::Status as u8, READ];
         Self {
             sessions: Sessions::new(parameters.first_session, parameters.clients, admitted),
-            kept: VecDeque::with_capacity(parameters.kept),
-            complete: parameters.founds,
+            kept: VecDeque::with_capacity(parameters.kept + 1),
+            gap_ahead: false,
             parameters,
         }
     }
@@ -181,18 +189,14 @@ impl<A: Copy> ClientServer<A> {
     }
 
     fn read(&self, after: Option<Position>) -> Vec<u8> {
-        let first = self.kept.partition_point(|(place, _)| after.is_some_and(|after| *place <= after));
-        let forgotten = match after {
-            // If the decision at the requested position is kept, so are all after it.
-            Some(_) => first == 0 && !self.complete,
-            None => !self.complete,
-        };
+        let first = self.kept.partition_point(|kept| after.is_some_and(|after| kept.place <= after));
+        let forgotten = self.kept.get(first).map_or(self.gap_ahead, |kept| kept.after_gap);
         let mut answer = vec![0; HEAD];
         answer[0] = u8::from(forgotten);
         let mut count = 0_u16;
-        for ((instance, proposer), proposal) in self.kept.iter().skip(first) {
+        for Kept { place: (instance, proposer), proposal, after_gap } in self.kept.iter().skip(first) {
             let bytes = DECISION_HEAD + proposal.len().next_multiple_of(8);
-            if answer.len() + bytes > self.parameters.answer_bytes {
+            if answer.len() + bytes > self.parameters.answer_bytes || (*after_gap && count > 0) {
                 break;
             }
             let end = answer.len() + bytes;
@@ -216,15 +220,21 @@ impl<A: Copy> ClientServer<A> {
         let value = Value::parse(payload, self.parameters.value_bytes)?;
         debug_assert!(value.proposer < MEMBERS_MAX);
         let place = (value.instance, value.proposer as u8);
-        if value.proposal.change || self.kept.back().is_some_and(|(last, _)| *last >= place) {
+        if value.proposal.change || self.kept.back().is_some_and(|last| last.place >= place) {
             return Ok(());
         }
-        if self.kept.len() == self.parameters.kept {
+        let after_gap = std::mem::take(&mut self.gap_ahead);
+        self.kept.push_back(Kept { place, proposal: value.proposal.bytes.to_vec(), after_gap });
+        if self.kept.len() > self.parameters.kept {
             self.kept.pop_front();
-            self.complete = false;
+            self.kept.front_mut().expect("at least one is kept").after_gap = true;
         }
-        self.kept.push_back((place, value.proposal.bytes.to_vec()));
         Ok(())
+    }
+
+    /// The node asks the members to admit it: it learns of no decision until they have.
+    pub fn joins(&mut self) {
+        self.gap_ahead = true;
     }
 
     /// Processes the engine's answer to the call with this token.
@@ -243,14 +253,13 @@ mod tests {
     use super::*;
     use crate::message::Proposal;
 
-    fn server(founds: bool) -> ClientServer<u8> {
+    fn server() -> ClientServer<u8> {
         ClientServer::new(ClientServerParameters {
             first_session: 1,
             clients: 4,
             value_bytes: 64,
             kept: 3,
             answer_bytes: 120,
-            founds,
         })
     }
 
@@ -268,7 +277,7 @@ mod tests {
 
     #[test]
     fn decisions_are_told_in_order_from_where_the_reader_is() {
-        let mut server = server(true);
+        let mut server = server();
         assert_eq!(places(&server, None), (false, vec![]));
         for (instance, proposer) in [(4, 0), (4, 2), (7, 1)] {
             decide(&mut server, instance, proposer, &[proposer as u8; 20]);
@@ -287,7 +296,8 @@ mod tests {
 
     #[test]
     fn who_joins_does_not_know_what_was_before() {
-        let mut server = server(false);
+        let mut server = server();
+        server.joins();
         assert_eq!(places(&server, None), (true, vec![]));
         decide(&mut server, 100, 1, &[1; 20]);
         assert_eq!(places(&server, Some((90, 0))), (true, vec![(100, 1)]));
@@ -295,8 +305,22 @@ mod tests {
     }
 
     #[test]
+    fn who_joins_again_does_not_know_what_was_decided_meanwhile() {
+        let mut server = server();
+        decide(&mut server, 4, 0, &[0; 20]);
+        server.joins();
+        assert_eq!(places(&server, None), (false, vec![(4, 0)]));
+        assert_eq!(places(&server, Some((4, 0))), (true, vec![]));
+        decide(&mut server, 90, 1, &[1; 20]);
+        decide(&mut server, 91, 1, &[1; 20]);
+        assert_eq!(places(&server, None), (false, vec![(4, 0)]), "an answer has no gap");
+        assert_eq!(places(&server, Some((4, 0))), (true, vec![(90, 1), (91, 1)]));
+        assert_eq!(places(&server, Some((90, 1))), (false, vec![(91, 1)]));
+    }
+
+    #[test]
     fn a_change_of_the_members_is_not_told() {
-        let mut server = server(true);
+        let mut server = server();
         let value = Value { instance: 1, proposer: 0, proposal: Proposal { change: true, bytes: &[0; 8] } };
         server.decided(&[&value.header()[..], &[0; 8]].concat()).unwrap();
         assert_eq!(places(&server, None), (false, vec![]));

@@ -63,7 +63,6 @@ impl World {
             value_bytes: VALUE_BYTES,
             kept: 4_096,
             answer_bytes: 1_200,
-            founds: true,
         };
         let client = |index: usize| {
             Client::new(ClientParameters {
