@@ -24,6 +24,8 @@
 //!
 //! Logs that nodes agree on entry by entry have a separate check: [`Agreement`].
 //!
+//! What clients of a repeated consensus are told has one, too: [`decisions`].
+//!
 //! # Transactions
 //!
 //! Transactions over several keys are checked for strict serializability: [`serializable`].
@@ -56,6 +58,7 @@
 mod agreement;
 mod codec;
 mod contradiction;
+pub mod decisions;
 pub mod edn;
 mod explain;
 mod history;
