@@ -96,7 +96,7 @@ campaign: build ## A slice of the fault campaign
 	$(WEFT) sim txn --nodes 3 --seeds 1..10 --faults all --lose-shard
 	$(WEFT) sim lock --nodes 3 --seeds 1..40 --faults all
 	$(WEFT) sim lock --nodes 5 --seeds 1..20 --faults all
-	for engine in smr rdt; do $(WEFT) sim clients --engine $$engine --seeds 1..3; done
+	for engine in smr rdt rounds; do $(WEFT) sim clients --engine $$engine --seeds 1..3; done
 	$(WEFT) sim kv --nodes 4 --seeds 1..10 --faults partial_partition
 	$(WEFT) sim txn --nodes 4 --seeds 1..20 --faults partial_partition
 	$(WEFT) sim lock --nodes 5 --seeds 1..10 --faults partial_partition
@@ -180,7 +180,7 @@ nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesi
 	for shape in "3 2" "3 3" "5 2" "5 3" "6 3"; do set -- $$shape; for workload in smallbank retwis; do \
 	    $(WEFT) sim txn --nodes $$1 --replication $$2 --workload $$workload --seeds 1..500 --faults all; done; done
 	$(WEFT) sim txn --nodes 5 --replication 3 --seeds 1..200 --faults all --lose-shard
-	for engine in kv smr rdt lock; do for nodes in 3 5; do \
+	for engine in kv smr rdt lock rounds; do for nodes in 3 5; do \
 	    $(WEFT) sim clients --engine $$engine --nodes $$nodes --seeds 1..20; done; done
 	for nodes in 2 3 4 5 7; do $(WEFT) sim lock --nodes $$nodes --seeds 1..300 --faults all; done
 	$(WEFT) sim kv --nodes 5 --seeds 1..820 --faults all --psp

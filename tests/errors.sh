@@ -176,7 +176,10 @@ expect 'there is no folder' "$weft" bench compare --csv nowhere/points.csv
 expect 'for the simulator' "$weft" bench lock --world net --network detpu
 expect 'for the simulator' "$weft" bench kv --world net --network detpu
 expect 'choose one of switch' "$weft" sim lock --network mars
-expect 'the pace of their period' "$weft" sim clients --engine rounds
+expect 'there is no engine `raft`; the engines are kv, smr, rdt, txn, lock, rounds' "$weft" sim clients --engine raft
+expect 'rounds has at most 8 nodes' "$weft" sim clients --engine rounds --nodes 9
+printf '[[fault]]\nkind = "crash"\nat_us = 50000\nmachine = "node0"\n' >crash.toml
+expect 'give kinds of faults, which strike a minority' "$weft" sim clients --engine rounds --faults crash.toml
 expect 'smr has at most 8 nodes; give fewer --nodes' "$weft" sim clients --engine smr --nodes 9
 expect 'txn has 3 replicas here' "$weft" sim clients --engine txn --nodes 4 --profile cores
 expect 'give --profile cores' "$weft" sim clients --engine txn

@@ -5,6 +5,7 @@
 
 use std::panic::set_hook;
 
+use weft_bench::compare::RoundsContender;
 use weft_bench::kv::simulated::{DiskBug, NodeNic, StoreSubject};
 use weft_bench::lock::simulated::Locks;
 use weft_bench::rdt::ObjectSubject;
@@ -13,6 +14,7 @@ use weft_harness::{Campaign, NodeBug, OnNodes, Planted, Subject};
 use weft_kv::PlantedBug as StoreBug;
 use weft_lock::PlantedBug as LockBug;
 use weft_rdt::replica::PlantedBug as TypeBug;
+use weft_rounds::PlantedBug as RoundsBug;
 use weft_sim::{CostProfile, FaultKind, FaultKinds};
 use weft_smr::PlantedBug as LogBug;
 
@@ -59,6 +61,16 @@ fn campaigns_of_data_types_catch_planted_bugs() {
     ];
     assert_caught(&bugs, TypeBug::name, |seed, planted_bug| {
         finds(&campaign(3, seed, None), &ObjectSubject { planted_bug, ..ObjectSubject::default() })
+    });
+}
+
+/// Members that decide differently, and members that are removed although they are heard.
+#[test]
+fn campaigns_of_clients_of_rounds_catch_planted_bugs() {
+    let bugs = [RoundsBug::GuessInsteadOfFence, RoundsBug::OneAccuserIsEnough];
+    assert_caught(&bugs, RoundsBug::name, |seed, planted_bug| {
+        let rounds = RoundsContender { planted_bug, ..RoundsContender::new(64) };
+        finds(&campaign(3, seed, None), &OnNodes::new(&rounds))
     });
 }
 

@@ -227,10 +227,24 @@ impl Campaign {
     /// memory, the membership service may crash and keeps its stored state, machines of `clients` do not
     /// crash. Nodes have disks if there are faults of disks.
     pub fn plan_of(&self, seed: u64, clients: usize, period: Range<Duration>) -> FaultPlan {
+        self.plan_among(seed, |_| true, clients, period)
+    }
+
+    /// Like [`Campaign::plan_of`], but only the nodes for which `may_fail` holds fail. The others always reach each
+    /// other.
+    pub fn plan_among(
+        &self,
+        seed: u64,
+        may_fail: impl Fn(usize) -> bool,
+        clients: usize,
+        period: Range<Duration>,
+    ) -> FaultPlan {
         if let Some(plan) = &self.plan {
             return plan.clone();
         }
-        let crashable: Vec<_> = (0..self.nodes).map(|node| ClusterHost::node(node).name()).collect();
+        let (failing, steady): (Vec<_>, Vec<_>) = (0..self.nodes).partition(|&node| may_fail(node));
+        let [crashable, steady] = [failing, steady]
+            .map(|nodes| nodes.into_iter().map(|node| ClusterHost::node(node).name()).collect::<Vec<_>>());
         let durable = vec![ClusterHost::Membership.name()];
         let clients = (0..clients).map(|index| ClusterHost::Clients(index as u8).name());
         let shape = PlanShape {
@@ -238,6 +252,7 @@ impl Campaign {
             machines: crashable.iter().chain(&durable).cloned().chain(clients).collect(),
             crashable,
             durable,
+            steady,
             from_us: period.start.as_ns() / 1_000,
             until_us: period.end.as_ns() / 1_000,
             kinds: self.kinds,

@@ -29,6 +29,9 @@ pub trait Contender {
 
     /// Verdict if no violation was found.
     const HOLDS: &'static str;
+    /// Whether the nodes that serve are those of the membership service's view. Engines with members of their own
+    /// serve in other ones.
+    const SERVES_BY_LEASES: bool = true;
 
     /// The assembly of nodes, for a cluster with these numbers of nodes and clients.
     fn assembly(&self, nodes: usize, clients: u32) -> Self::Assembly;
@@ -45,6 +48,13 @@ pub trait Contender {
     fn campaign_clients(&self, nodes: usize, seed: u64) -> Vec<ClosedLoops<Self::Caller>> {
         let clients = (0..CAMPAIGN_CLIENTS).map(|number| self.client(number, nodes));
         vec![ClosedLoops::new(clients, CAMPAIGN_UPDATES, CAMPAIGN_PACE, Random::new(seed, 0))]
+    }
+
+    /// The nodes that may fail in the fault campaign of a seed: all, unless the engine stops for good when too many
+    /// have failed.
+    fn failing_nodes(&self, nodes: usize, seed: u64) -> Vec<usize> {
+        let _ = seed;
+        (0..nodes).collect()
     }
 
     /// Like [`Contender::judge`] for a run of a fault campaign, which has no faults from `calm_from` on, a time

@@ -75,7 +75,7 @@ impl<'a, S: Contender> Subject for OnNodes<'a, S> {
     type About = ();
 
     fn times(&self, _: &Campaign) -> Times {
-        NODE_TIMES
+        Times { lease: S::SERVES_BY_LEASES.then_some(LEASE), ..NODE_TIMES }
     }
 
     fn figures(&self, _: &Campaign) -> NodeFigures {
@@ -86,7 +86,8 @@ impl<'a, S: Contender> Subject for OnNodes<'a, S> {
 
     fn plan(&self, runs: &Campaign, seed: u64) -> FaultPlan {
         let machines = self.contender.campaign_clients(runs.nodes, seed).len();
-        runs.plan_of(seed, machines, NODE_TIMES.faults)
+        let failing = self.contender.failing_nodes(runs.nodes, seed);
+        runs.plan_among(seed, |node| failing.contains(&node), machines, NODE_TIMES.faults)
     }
 
     fn trial(&self, runs: &Campaign, seed: u64, plan: &FaultPlan) -> Result<NodeTrial<'a, S>, PlanError> {

@@ -4,13 +4,13 @@ use std::fmt;
 use std::str::FromStr;
 
 use thiserror::Error;
-use weft_harness::AnyContender;
+use weft_harness::{AnyContender, Campaign};
 use weft_sim::{CostProfile, PlanError};
 
 use super::lock::LockContender;
 use super::log::CONTENT_BYTES_MAX;
 use super::transactions::{REPLICAS, TransactionsContender};
-use super::{CompareBench, LogContender, ObjectContender, StoreContender};
+use super::{CompareBench, LogContender, ObjectContender, RoundsContender, StoreContender};
 
 /// Bytes of a value in fault campaigns, where an engine has values.
 pub const CAMPAIGN_VALUE_BYTES: usize = 64;
@@ -28,6 +28,8 @@ pub enum EngineName {
     Txn,
     /// Locks, the worked example.
     Lock,
+    /// Consensus in rounds. It can be in campaigns, not in comparisons.
+    Rounds,
 }
 
 /// The feature that an engine lacks for a run.
@@ -53,7 +55,7 @@ pub enum CompareError {
 
 impl EngineName {
     /// All engines, in the order of the documentation.
-    pub const ALL: [Self; 5] = [Self::Kv, Self::Smr, Self::Rdt, Self::Txn, Self::Lock];
+    pub const ALL: [Self; 6] = [Self::Kv, Self::Smr, Self::Rdt, Self::Txn, Self::Lock, Self::Rounds];
 
     /// Name on the command line.
     pub const fn name(self) -> &'static str {
@@ -63,6 +65,7 @@ impl EngineName {
             Self::Rdt => "rdt",
             Self::Txn => "txn",
             Self::Lock => "lock",
+            Self::Rounds => "rounds",
         }
     }
 
@@ -74,6 +77,7 @@ impl EngineName {
             Self::Rdt => "increment of a pn-counter".to_owned(),
             Self::Txn => "deposit on an account".to_owned(),
             Self::Lock => "acquire or release".to_owned(),
+            Self::Rounds => format!("proposal of {value_bytes} bytes"),
         }
     }
 
@@ -81,7 +85,7 @@ impl EngineName {
     pub(super) const fn acknowledged(self) -> &'static str {
         match self {
             Self::Kv | Self::Txn | Self::Lock => "every live replica",
-            Self::Smr | Self::Rdt => "a majority",
+            Self::Smr | Self::Rdt | Self::Rounds => "a majority",
         }
     }
 
@@ -89,7 +93,7 @@ impl EngineName {
     pub(super) const fn reads(self) -> Option<&'static str> {
         match self {
             Self::Kv => Some("linearizable, any replica"),
-            Self::Smr => None,
+            Self::Smr | Self::Rounds => None,
             Self::Rdt => Some("the replica's own state"),
             Self::Txn => Some("serializable"),
             Self::Lock => Some("linearizable, the leader"),
@@ -98,13 +102,14 @@ impl EngineName {
 
     /// Whether the engine's calls carry a value of a chosen size.
     const fn has_values(self) -> bool {
-        matches!(self, Self::Kv | Self::Smr)
+        matches!(self, Self::Kv | Self::Smr | Self::Rounds)
     }
 
     const fn nodes_max(self) -> usize {
         match self {
             Self::Kv | Self::Txn | Self::Lock => weft_waist::NODES_MAX,
             Self::Smr | Self::Rdt => weft_smr::NODES_MAX,
+            Self::Rounds => weft_rounds::MEMBERS_MAX,
         }
     }
 
@@ -125,16 +130,20 @@ impl EngineName {
         Ok(())
     }
 
-    /// Rejects a cluster in which no fault campaign of the engine's clients is possible.
+    /// Rejects runs in which no fault campaign of the engine's clients is possible.
     ///
     /// # Errors
-    /// The engine does not fit such a cluster.
-    pub fn check_campaign(self, nodes: usize, profile: &CostProfile) -> Result<(), Unfit> {
+    /// The engine does not fit such a cluster, or may not survive such faults.
+    pub fn check_campaign(self, runs: &Campaign, profile: &CostProfile) -> Result<(), Unfit> {
         // With more nodes than replicas, crashes that the campaign allows could lose a shard.
-        if self == Self::Txn && nodes > REPLICAS {
+        if self == Self::Txn && runs.nodes > REPLICAS {
             return self.unfit(format!("has {REPLICAS} replicas here"), "give fewer --nodes");
         }
-        self.check(nodes, profile)
+        if self == Self::Rounds && runs.plan.is_some() {
+            let lacks = "stop for good if half of the nodes fail at once, which a plan may do".to_owned();
+            return self.unfit(lacks, "give kinds of faults, which strike a minority");
+        }
+        self.check(runs.nodes, profile)
     }
 
     /// The engine with its clients. `value_bytes` is the size of a value, for engines that have values.
@@ -145,6 +154,7 @@ impl EngineName {
             Self::Rdt => Box::new(ObjectContender),
             Self::Txn => Box::new(TransactionsContender),
             Self::Lock => Box::new(LockContender),
+            Self::Rounds => Box::new(RoundsContender::new(value_bytes)),
         }
     }
 }
@@ -165,12 +175,9 @@ impl FromStr for EngineName {
                  choose kv, the same protocol in software, or `weft bench nic-kv`"
                     .to_owned())
             }
-            "rounds" => Err("rounds decide at the pace of their period, whatever the load; \
-                 `weft bench rounds` measures the shortest one"
-                .to_owned()),
             _ => Self::ALL.into_iter().find(|known| known.name() == text).ok_or_else(|| {
                 let names = Self::ALL.map(Self::name).join(", ");
-                format!("there is no engine `{text}` to compare; choose some of {names}")
+                format!("there is no engine `{text}`; the engines are {names}")
             }),
         }
     }
@@ -182,6 +189,10 @@ impl CompareBench {
         for (number, &engine) in self.engines.iter().enumerate() {
             if self.engines[..number].contains(&engine) {
                 return engine.unfit("is named twice".to_owned(), "name it once");
+            }
+            if engine == EngineName::Rounds {
+                let lacks = "decide at the pace of their period, whatever the load".to_owned();
+                return engine.unfit(lacks, "measure the shortest one with `weft bench rounds`");
             }
             if self.updates < 100 && engine.reads().is_none() {
                 let lacks = "has no reads that see every update".to_owned();
@@ -203,7 +214,7 @@ impl CompareBench {
 
 #[cfg(test)]
 mod tests {
-    use weft_harness::{Campaign, Contest, Load};
+    use weft_harness::{Contest, Load};
     use weft_sim::NetworkProfile;
     use weft_time::Duration;
 
@@ -222,9 +233,11 @@ mod tests {
 
     #[test]
     fn clients_that_ship_are_told_the_truth_whatever_fails() {
-        for (engine, seed) in [(EngineName::Smr, 1), (EngineName::Rdt, 2), (EngineName::Lock, 2)] {
+        for (engine, seed) in
+            [(EngineName::Smr, 1), (EngineName::Rdt, 2), (EngineName::Lock, 2), (EngineName::Rounds, 1)]
+        {
             let (runs, ground) = (Campaign::new(3, seed..=seed), (NetworkProfile::SWITCH, CostProfile::FPGA));
-            engine.check_campaign(runs.nodes, &ground.1).unwrap();
+            engine.check_campaign(&runs, &ground.1).unwrap();
             let contender = engine.contender(CAMPAIGN_VALUE_BYTES);
             let result = contender.campaign(&runs, ground, &|seed| seed.to_string(), &mut |_| {}).unwrap();
             assert_eq!(result.findings.violations, [], "{engine}");

@@ -10,6 +10,7 @@ mod lock;
 mod log;
 mod object;
 mod result;
+mod rounds;
 mod store;
 mod transactions;
 
@@ -18,6 +19,7 @@ pub use lock::LockContender;
 pub use log::LogContender;
 pub use object::ObjectContender;
 pub use result::{Basis, Comparison, Point};
+pub use rounds::RoundsContender;
 pub use store::StoreContender;
 pub use transactions::TransactionsContender;
 

@@ -17,13 +17,19 @@ Eight clients on one separate machine call an engine through the network. The cl
 membership service are those of `weft-client`, `weft start` and `weft membership`; half of the calls are reads. \
 Checks: kv, the history is linearizable; smr, each entry has the same index for every reader, and appends are ordered \
 in real time; rdt, every replica of a counter ends with all acknowledged calls; txn, each balance is the sum of its \
-deposits; lock, tokens grow. After the last fault every node must serve again, and every call must end.";
+deposits; lock, tokens grow; rounds, each decision has one place for every reader, follows all that was acknowledged \
+before it was proposed, and is decided once. After the last fault every node must serve again, and every call must \
+end.
+
+Rounds stop for good if half of the nodes fail at once. In their runs only a minority of the nodes fails, which a seed \
+chooses: all faults concern these nodes and their links, the clients, or the membership service, and there are no fault \
+plans.";
 
 /// The engine whose clients these are.
 #[derive(Clone, Debug, PartialEq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct ClientsOptions {
-    /// Engine that the clients call: kv, smr, rdt, txn or lock
+    /// Engine that the clients call: kv, smr, rdt, txn, lock or rounds
     #[arg(long, value_name = "ENGINE")]
     engine: EngineName,
     #[command(flatten)]
@@ -40,7 +46,7 @@ impl EngineOptions for ClientsOptions {
 
     fn run(&self, conduct: Conduct<'_, Faults>) -> Result<Found<Self>, Failure> {
         let ground = (self.ground.network(), self.ground.profile());
-        self.engine.check_campaign(conduct.runs.nodes, &ground.1)?;
+        self.engine.check_campaign(&conduct.runs, &ground.1)?;
         let contender = self.engine.contender(CAMPAIGN_VALUE_BYTES);
         conduct.by(|runs, replay, done| contender.campaign(runs, ground, replay, done))
     }

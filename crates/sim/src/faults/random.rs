@@ -8,6 +8,9 @@ use crate::random::Stream;
 pub struct PlanShape {
     /// Names of all machines that may be partitioned or paused, and whose links may fail.
     pub machines: Vec<String>,
+    /// Names of the machines that do not fail, and that always reach each other; none is in `machines`. Faults of
+    /// links affect them only in their exchange with the machines that may fail.
+    pub steady: Vec<String>,
     /// Names of the machines that may crash and lose their memory.
     pub crashable: Vec<String>,
     /// Names of the machines that may crash and restart with the data that they have stored; none is in
@@ -56,8 +59,9 @@ impl PlanShape {
         };
         let from_us = self.from_us + stream.between(0, total - length);
         let until_us = from_us + length;
-        // Half of the link faults affect only one link, in one direction or both.
-        let machine = (stream.below(2) == 0).then(|| pick(&self.machines, stream).clone());
+        // Half of the link faults affect only one link, in one direction or both; with steady machines all of them.
+        let is_of_one = stream.below(2) == 0 || !self.steady.is_empty();
+        let machine = is_of_one.then(|| pick(&self.machines, stream).clone());
         let direction = [LinkDirection::Both, LinkDirection::FromMachine, LinkDirection::ToMachine]
             [stream.below(3) as usize];
         let mut per_mille = |most| stream.between(1, most) as f64 / 1_000.0;
@@ -162,7 +166,7 @@ impl PlanShape {
         }
     }
 
-    /// Divides all machines into two groups, neither of them empty.
+    /// Divides all machines into two groups, neither of them empty. The steady machines are in the first.
     fn part(&self, stream: &mut Stream) -> Option<Vec<Vec<String>>> {
         if self.machines.len() < 2 {
             return None;
@@ -176,17 +180,20 @@ impl PlanShape {
             let moved = sides[1 - empty].remove(at);
             sides[empty].push(moved);
         }
+        sides[0].extend_from_slice(&self.steady);
         Some(sides)
     }
 
     /// Chooses a machine that may crash, and one or more others; it cannot reach them, or they cannot reach
     /// it, or both. In one of four cases no machine can reach it, so that it can only send.
     fn part_partially(&self, stream: &mut Stream) -> Option<(Vec<String>, Vec<String>, bool)> {
-        if self.crashable.len() < 2 {
+        if self.crashable.is_empty() || self.crashable.len() + self.steady.len() < 2 {
             return None;
         }
         let one = pick(&self.crashable, stream);
-        let others = |names: &[String]| names.iter().filter(|name| *name != one).cloned().collect::<Vec<_>>();
+        let others = |names: &[String]| {
+            names.iter().chain(&self.steady).filter(|name| *name != one).cloned().collect::<Vec<_>>()
+        };
         let form = stream.below(4);
         if form == 0 {
             return Some((others(&self.machines), vec![one.clone()], true));
@@ -199,15 +206,17 @@ impl PlanShape {
         Some(if form == 1 { (some, vec![one.clone()], true) } else { (vec![one.clone()], some, form == 2) })
     }
 
-    /// Two different machines.
+    /// Two different machines, at least one of which may fail.
     fn pair(&self, stream: &mut Stream) -> Option<(String, String)> {
-        let count = self.machines.len() as u64;
-        if count < 2 {
+        let all: Vec<_> = self.machines.iter().chain(&self.steady).collect();
+        if all.len() < 2 {
             return None;
         }
-        let from = stream.below(count);
-        let to = (from + stream.between(1, count - 1)) % count;
-        Some((self.machines[from as usize].clone(), self.machines[to as usize].clone()))
+        let one = stream.below(self.machines.len() as u64) as usize;
+        let other = (one + stream.between(1, all.len() as u64 - 1) as usize) % all.len();
+        let is_turned = !self.steady.is_empty() && stream.below(2) == 0;
+        let (from, to) = if is_turned { (other, one) } else { (one, other) };
+        Some((all[from].clone(), all[to].clone()))
     }
 }
 
@@ -250,6 +259,7 @@ mod tests {
             durable: vec!["service".to_owned()],
             disks: machines.clone(),
             machines,
+            steady: Vec::new(),
             from_us: 1_000,
             until_us: 9_000,
             kinds: FaultKinds::ALL.and(FaultKinds::DISK),
@@ -291,6 +301,39 @@ mod tests {
             let kept: Vec<Fault> = all.faults.into_iter().filter(|fault| fault.kind() == FaultKind::Loss).collect();
             prop_assert_eq!(kept, loss.faults);
         }
+    }
+
+    #[test]
+    fn steady_machines_reach_each_other_and_meet_every_kind() {
+        let steady: Vec<String> = ["node7", "node8", "node9"].map(str::to_owned).to_vec();
+        let shape = PlanShape { disks: Vec::new(), steady: steady.clone(), ..shape(1) };
+        let shape = PlanShape { machines: vec!["node0".to_owned(), "clients0".to_owned()], ..shape };
+        let are_steady = |names: &[String]| names.iter().any(|name| steady.contains(name));
+        let mut kinds = std::collections::BTreeSet::new();
+        for seed in 0..50 {
+            for fault in FaultPlan::random(seed, &shape).faults {
+                kinds.insert(fault.kind());
+                let is_spared = match &fault {
+                    Fault::Loss { machine, .. }
+                    | Fault::Duplication { machine, .. }
+                    | Fault::Reordering { machine, .. }
+                    | Fault::Corruption { machine, .. }
+                    | Fault::SlowLink { machine, .. } => {
+                        machine.as_ref().is_some_and(|name| !steady.contains(name))
+                    }
+                    Fault::Partition { groups, .. } => groups.iter().filter(|it| are_steady(it)).count() == 1,
+                    Fault::OneWayCut { from, to, .. } => !(steady.contains(from) && steady.contains(to)),
+                    Fault::PartialPartition { from, to, .. } => !(are_steady(from) && are_steady(to)),
+                    Fault::Crash { machine, .. }
+                    | Fault::Restart { machine, .. }
+                    | Fault::Pause { machine, .. }
+                    | Fault::Outage { machine, .. } => !steady.contains(machine),
+                    fault => unreachable!("no machine has a disk: {fault:?}"),
+                };
+                assert!(is_spared, "seed {seed}: {fault:?}");
+            }
+        }
+        assert!(FaultKinds::ALL.iter().all(|kind| kinds.contains(&kind)), "{kinds:?}");
     }
 
     #[test]
