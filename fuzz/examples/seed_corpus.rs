@@ -90,6 +90,7 @@ impl Seeds {
             let machines: Vec<String> = (0..3).map(|node| format!("node{node}")).collect();
             let shape = PlanShape {
                 crashable: machines.clone(),
+                steady: Vec::new(),
                 durable: machines[2..].to_vec(),
                 disks: Vec::new(),
                 machines,

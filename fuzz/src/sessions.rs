@@ -36,7 +36,6 @@ pub fn session(data: &[u8]) {
         value_bytes: 16,
         kept: 2,
         answer_bytes: 256,
-        founds: true,
     };
     let mut clients = ClientServer::<u8>::new(clients);
     let _ = clients.decided(bytes);
