@@ -6,6 +6,7 @@ use std::sync::mpsc;
 
 use weft_cluster::Incarnation;
 use weft_node::{KvLog, store_parameters};
+use weft_store::RecoveryError;
 
 use crate::FileDisk;
 
@@ -38,5 +39,47 @@ pub(crate) fn open_log(
     let disk = FileDisk::open(path, sizes.disk_bytes(), sizes.log_place(), wake)
         .map_err(|error| error.to_string())?;
     let log = KvLog::open(engine, Box::new(disk), fresh, || ended.recv().unwrap_or(()));
-    log.map_err(|error| fail(&error))
+    log.map_err(|error| match error {
+        RecoveryError::Version => {
+            let fail = fail(&error);
+            format!("{fail}: start that version, or move the file away if other nodes have all data")
+        }
+        error => fail(&error),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use weft_store::SECTOR;
+
+    use super::*;
+
+    #[test]
+    fn the_file_of_another_version_is_refused_with_advice() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("node0.weft");
+        let engine =
+            weft_kv::Parameters { buckets: 16, value_bytes_max: 64, ..weft_kv::Parameters::default() };
+        let agent = SocketAddrV4::new([127, 0, 0, 1].into(), 9);
+        drop(open_log(&path, &engine, Incarnation::FIRST, agent).unwrap());
+        let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        for sector in 0..2 {
+            let mut name = [0; 7];
+            file.read_exact_at(&mut name, sector * SECTOR as u64).unwrap();
+            if name == *b"WEFTSTO" {
+                file.write_all_at(b"1", sector * SECTOR as u64 + 7).unwrap();
+            }
+        }
+        let error = open_log(&path, &engine, Incarnation::FIRST, agent).err().unwrap();
+        assert_eq!(
+            error,
+            format!(
+                "{}: the store was written by another version of Weft: start that version, or move the file away \
+                 if other nodes have all data",
+                path.display()
+            )
+        );
+    }
 }
