@@ -160,6 +160,10 @@ printf '%s\n' "$header" >short.jsonl
 expect 'line 2: the file ends after 0 of 2 operations' "$weft" check history short.jsonl
 printf '%s\n{}\n{}\n' "$header" >bad.jsonl
 expect 'line 2: not an operation: missing field' "$weft" check history bad.jsonl
+printf '{"history":"transactions","format":1,"initial_version":0,"transactions":1}\n' >short.jsonl
+expect 'line 2: the file ends after 0 of 1 transactions' "$weft" check history short.jsonl
+printf '{:index 0, :type :invoke}\n' >jepsen.edn
+expect 'line 1: not the header of a history' "$weft" check history jepsen.edn
 expect 'there is no folder' "$weft" bench kv --quick --history no/such/folder.jsonl
 expect 'a history in EDN is of one run' "$weft" sim txn --seeds 1..2 --history histories.edn
 expect 'records' "$weft" bench kv --records 0

@@ -53,8 +53,8 @@ func mutatedTransactions(original []transaction, random *rand.Rand) []transactio
 	history := append([]transaction(nil), original...)
 	for range history {
 		first := &history[random.Intn(len(history))]
-		second := history[random.Intn(len(history))]
-		if first.Outcome != "committed" || second.Outcome != "committed" || first.Sequence == second.Sequence {
+		second := &history[random.Intn(len(history))]
+		if first == second || first.Outcome != "committed" || second.Outcome != "committed" {
 			continue
 		}
 		// Transactions share their lists with the original.

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use crate::lines::{KeyValueRun, Run, TransactionsRun};
 use crate::operation::{Action, Operation, Outcome};
 use crate::serializable::{Access, Fate, TransactionRecord};
+use crate::words::hex;
 
 /// How an operation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,10 +118,7 @@ impl Processes {
 }
 
 fn key_value(operation: &Operation<'_>) -> Call {
-    let key = operation.key.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("a string takes all that is written");
-        text
-    });
+    let key = hex(operation.key);
     let of_key =
         |version: Option<u64>, value: Option<u64>| format!("[\"{key}\" [{} {}]]", edn(version), edn(value));
     let (function, expected, value) = match operation.action {

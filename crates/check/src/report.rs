@@ -6,6 +6,7 @@ use serde::{Serialize, Serializer};
 
 use crate::Start;
 use crate::operation::{Action, Call, Outcome};
+use crate::words::hex;
 
 /// Verdict on a history, or on one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -207,7 +208,7 @@ fn printable(key: &[u8]) -> String {
     if !key.is_empty() && key.iter().all(u8::is_ascii_graphic) {
         return String::from_utf8_lossy(key).into_owned();
     }
-    key.iter().fold("0x".into(), |text, byte| format!("{text}{byte:02x}"))
+    format!("0x{}", hex(key))
 }
 
 fn serialize_key<S: Serializer>(key: &[u8], serializer: S) -> Result<S::Ok, S::Error> {

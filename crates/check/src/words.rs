@@ -1,6 +1,16 @@
-//! Describes operations in explanations.
+//! Describes operations in explanations, and keys in files.
+
+use std::fmt::Write as _;
 
 use crate::operation::{Action, Call, Outcome};
+
+/// The bytes in hexadecimal, two digits each.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("a string takes all that is written");
+        text
+    })
+}
 
 pub(crate) fn describe_client(call: &Call) -> String {
     let verb = match call.action {

@@ -1,12 +1,11 @@
 //! Histories of a key-value store.
 
-use std::fmt::Write as _;
-
 use serde::{Deserialize, Serialize};
 
 use super::{Body, FORMAT, LineError, parse, push};
 use crate::history::{History, RecordError};
 use crate::operation::{Action, Operation, Outcome, Reply, ValueId, Version};
+use crate::words::hex;
 use crate::{Options, Report, Start, check};
 
 pub(super) const KIND: &str = "key-value";
@@ -109,13 +108,6 @@ fn record(history: &mut History, text: &str) -> Result<(), String> {
     history.record(operation).map_err(|error: RecordError| error.to_string())
 }
 
-fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("a string takes all that is written");
-        text
-    })
-}
-
 fn from_hex(text: &str) -> Option<Vec<u8>> {
     let is_hex = text.bytes().all(|digit| digit.is_ascii_hexdigit());
     if !is_hex || !text.len().is_multiple_of(2) {
@@ -128,7 +120,7 @@ impl From<&Operation<'_>> for Line {
     fn from(operation: &Operation<'_>) -> Self {
         Self {
             client: operation.client,
-            key: to_hex(operation.key),
+            key: hex(operation.key),
             invoked_ns: operation.invoked_ns,
             returned_ns: operation.reply.map(|reply| reply.returned_ns),
             action: operation.action.into(),

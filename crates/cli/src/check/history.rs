@@ -41,20 +41,22 @@ enum RunReport {
 
 impl Checked {
     fn new(run: &Run) -> Self {
-        match run {
-            Run::KeyValue(run) => {
-                let report = run.check();
-                Self { seed: run.seed, checked: report.checked(), report: RunReport::KeyValue(report) }
-            }
-            Run::Transactions(run) => {
-                let report = run.check();
-                Self { seed: run.seed, checked: report.checked(), report: RunReport::Transactions(report) }
-            }
-        }
+        let (seed, report) = match run {
+            Run::KeyValue(run) => (run.seed, RunReport::KeyValue(run.check())),
+            Run::Transactions(run) => (run.seed, RunReport::Transactions(run.check())),
+        };
+        Self { seed, checked: report.checked(), report }
     }
 }
 
 impl RunReport {
+    fn checked(&self) -> &'static str {
+        match self {
+            Self::KeyValue(report) => report.checked(),
+            Self::Transactions(report) => report.checked(),
+        }
+    }
+
     fn holds(&self) -> bool {
         match self {
             Self::KeyValue(report) => report.verdict == Verdict::Linearizable,
@@ -77,9 +79,8 @@ fn table<const N: usize>(
     columns: [&'static str; N],
     figures: impl Fn(&RunReport) -> Option<[u64; N]>,
 ) -> String {
-    let columns = columns.map(|name| Column::numbers(name, ""));
-    let ends = (Column::numbers("seed", ""), Column::words("checked"));
-    let mut table = Table::new([ends.0].into_iter().chain(columns).chain([ends.1]).collect::<Vec<_>>());
+    let numbers = ["seed"].into_iter().chain(columns).map(|name| Column::numbers(name, ""));
+    let mut table = Table::new(numbers.chain([Column::words("checked")]).collect::<Vec<_>>());
     let mut rows = 0;
     for Checked { seed, checked, report } in found {
         let Some(figures) = figures(report) else { continue };
