@@ -28,6 +28,7 @@ use crate::metrics::{Board, MetricsError, MetricsServer};
 use crate::readings;
 use crate::redis::{RedisError, RedisServer};
 use crate::status::StatusDesk;
+use crate::system;
 use crate::transactions::RecordFile;
 use crate::watch::{NodeMonitor, OversizeMonitor};
 use crate::{
@@ -235,6 +236,7 @@ impl<'a> Node<'a> {
             connection: processes::connection_parameters(path_mtu(config)),
         };
         let (card, halves) = assemble(&parameters, engines);
+        (0..halves.len() as u8).for_each(|slot| system::prefer_huge_pages(card.engine(slot).1.image()));
         let parameters = NodeParameters {
             node: config.node,
             incarnation,
