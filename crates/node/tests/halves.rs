@@ -9,7 +9,7 @@ use weft_node::{
 use weft_rounds::client::{Client, Outcome, Task};
 use weft_rounds::message::{Call, Proposal, Value};
 use weft_rounds::{ClientServerParameters, Position};
-use weft_session::{ClientHalf, ClientParameters};
+use weft_session::{Body, ClientHalf, ClientParameters, Ended, Verdict};
 use weft_time::{Duration, Instant};
 use weft_waist::{Configuration, EngineState, EngineStatus, Epoch, NodeId, NodeSet, View};
 
@@ -21,6 +21,7 @@ const PAUSES: RoundsPauses =
 #[derive(Debug, Default)]
 struct Card {
     calls: Vec<u8>,
+    tokens: Vec<u32>,
     views: Vec<View>,
     resets: u32,
     memory: Vec<u8>,
@@ -30,7 +31,10 @@ struct Card {
 impl CardPort for Card {
     fn submit(&mut self, command: HostCommand<'_>) {
         match command {
-            HostCommand::Call { kind, .. } => self.calls.push(kind),
+            HostCommand::Call { kind, token, .. } => {
+                self.calls.push(kind);
+                self.tokens.push(token);
+            }
             HostCommand::Configure { configuration, .. } => self.views.push(configuration.view),
             HostCommand::Reset { .. } => self.resets += 1,
             HostCommand::Respond { kind, payload, .. } => self.answers.push((kind, payload.to_vec())),
@@ -246,4 +250,38 @@ fn halves_know_how_many_clients_they_remember() {
     for counted in [sessions.sessions(), transactions.sessions()] {
         assert!(matches!(counted, Some((0, 1_000..))), "{counted:?}");
     }
+}
+
+#[test]
+fn a_call_in_a_session_reaches_the_engine_once_and_its_answer_the_client() {
+    const CALL: u8 = 5;
+    let mut half = SessionHalf::new(Incarnation::FIRST, &[CALL]);
+    let mut card = Card::default();
+    let mut client = weft_session::Client::new(ClientParameters::new(77, 1));
+    client.start(at_us(0), None, Body { kind: CALL, bytes: b"call" }).unwrap();
+    let address = "127.0.0.1:9".parse().unwrap();
+    for step in 0..8 {
+        let now = at_us(step);
+        let mut request = Vec::new();
+        while let Some((_, kind)) = client.poll_transmit(&mut request) {
+            // The network delivers each message twice.
+            for _ in 0..2 {
+                half.requested(now, address, (kind, &request), true, &mut HostIo::new(SLOT, &mut card));
+            }
+            request.clear();
+        }
+        for token in std::mem::take(&mut card.tokens) {
+            half.replied(now, token, (6, b"answer"), &mut HostIo::new(SLOT, &mut card));
+        }
+        half.settle(now, &mut HostIo::new(SLOT, &mut card));
+        for (kind, answer) in std::mem::take(&mut card.answers) {
+            let Some(ended) = client.receive(now, 0, (kind, &answer), |_| Verdict::Final).unwrap() else {
+                continue;
+            };
+            assert_eq!(ended.ended, Ended::Answer(Body { kind: 6, bytes: b"answer" }));
+            assert_eq!(card.calls, [CALL]);
+            return;
+        }
+    }
+    panic!("a client that calls is answered");
 }
