@@ -303,6 +303,15 @@ expect 'one.toml: there is no node 3: the configuration has nodes 0 to 0' "$weft
 expect 'is not in 0..16' "$weft" start --config one.toml --node 16
 { cluster 127.77.0.1; printf '[[node]]\naddress = "127.77.0.1"\n[kv]\n'; } >twins.toml
 expect 'line 6: [[node]] 1: address 127.77.0.1 belongs to node 0 already' "$weft" start --config twins.toml --node 0
+cluster '[::1]' store >brackets.toml
+expect 'line 5: [[node]] 0 address = "[::1]": give an IPv4 or IPv6 address or a host name, as' "$weft" start --config brackets.toml --node 0
+cluster ::1 store >bare.toml
+expect 'line 2: [membership] address = "::1:4794": give an IPv4 or IPv6 address or a host name, and a port, as' "$weft" start --config bare.toml --node 0
+printf '[membership]\naddress = "[::1]:4794"\n[[node]]\naddress = "127.77.0.1"\n[kv]\n' >both.toml
+expect 'line 2: [membership] address = "[::1]:4794": ::1 is an IPv6 address, and node 0 is at 127.77.0.1: all talk' "$weft" membership --config both.toml
+cluster nowhere.invalid store >nowhere.toml
+expect 'no host has an address: nowhere.invalid does not resolve' "$weft" kv --config nowhere.toml get a
+expect 'no host has an address: nowhere.invalid does not resolve' "$weft" status --config nowhere.toml
 cluster 192.0.2.1 kv >elsewhere.toml
 expect 'no interface of this machine' "$weft" start --config elsewhere.toml --node 0
 cluster 127.77.0.8 kv | sed 's/^node = 0/&\nstate_file = "nowhere\/state.toml"/' >stateless.toml
@@ -340,10 +349,12 @@ cmp one.toml weft.toml || failed=$((failed + 1))
 rm weft.toml
 expect 'is not in 1..=16' "$weft" init --nodes 17 --dir new
 expect 'an address of its own' "$weft" init --addresses 10.0.0.1,10.0.0.2 --membership --dir new
-expect 'invalid value' "$weft" init --membership here --dir new
+expect 'give an IPv4 or IPv6 address or a host name' "$weft" init --membership 10.0.0.256 --dir new
 expect 'cannot be used with' "$weft" init --nodes 3 --addresses 10.0.0.1 --dir new
 expect 'belongs to node 0 already' "$weft" init --addresses 10.0.0.1,10.0.0.1 --dir new
-expect 'invalid value' "$weft" init --addresses here --dir new
+expect 'give an IPv4 or IPv6 address or a host name' "$weft" init --addresses 10.0.0.256 --dir new
+expect 'over one version of IP, so give addresses of one, or names' "$weft" init --addresses 10.0.0.1,fd00::1 --dir new
+expect 'nobody can send to address fe80::1' "$weft" init --addresses fe80::1 --dir new
 expect 'a name has 1 to 32 letters' "$weft" init --name 'two words' --dir new
 
 # Requests to a cluster.

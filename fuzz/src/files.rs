@@ -51,7 +51,7 @@ pub fn configuration(data: &[u8]) {
     let service = config.service();
     for (node, _) in config.peers.iter() {
         let seen = config.node(node).expect("it is one of the peers");
-        assert_eq!(seen.profile().nodes(), service.nodes);
+        assert_eq!(seen.profile().nodes(), service.peers.len());
         assert_eq!(seen.profile().replicas(), service.replicas);
         assert!(seen.service().is_none_or(|embedded| embedded == service));
     }

@@ -1,7 +1,5 @@
 //! Requests of Redis clients.
 
-use std::net::Ipv4Addr;
-
 use weft_kv::message::{Kind, Reply, Request, Status};
 use weft_resp::{Now, Parser, Record, RespServer, RespServerParameters};
 use weft_time::{Duration, Instant};
@@ -39,7 +37,7 @@ fn server(first: &[u8], second: &[u8], dice: u8) {
     let own = NodeId::new(0).expect("there is a node 0");
     let mut server = RespServer::new(RespServerParameters {
         own,
-        servers: vec![(Ipv4Addr::LOCALHOST, 6379)],
+        servers: vec![("127.0.0.1".to_owned(), 6379)],
         key_bytes: KEY_BYTES,
         value_bytes_max: 64,
         password: None,

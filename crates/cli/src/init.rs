@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use weft_cluster::{
-    ClusterConfig, ClusterName, DEFAULT_DATAGRAM_PORT, DEFAULT_REPLICAS, EnginesConfig, KvConfig, LockConfig,
-    LogConfig, MEMBERSHIP_PORT, METRICS_PORT, ObjectConfig, PeerConfig, Peers, REDIS_PORT, ROCE_PORT,
-    RedisConfig, TransactionsConfig,
+    ClusterConfig, ClusterName, DEFAULT_DATAGRAM_PORT, DEFAULT_REPLICAS, EnginesConfig, Host, KvConfig,
+    LockConfig, LogConfig, MEMBERSHIP_PORT, METRICS_PORT, ObjectConfig, PeerConfig, Peers, Place, REDIS_PORT,
+    ROCE_PORT, RedisConfig, TransactionsConfig,
 };
 use weft_waist::{NODES_MAX, NodeId};
 
@@ -31,14 +31,14 @@ pub(crate) struct InitArguments {
     /// Put all nodes on this machine (the default without --addresses)
     #[arg(long, conflicts_with = "addresses")]
     loopback: bool,
-    /// Addresses of the nodes, node 0 first
+    /// Addresses or names of the nodes' hosts, node 0 first
     #[arg(long, value_name = "A,B,C", value_delimiter = ',')]
-    addresses: Vec<Ipv4Addr>,
+    addresses: Vec<Host>,
     /// Configure the membership service as a process of its own at ADDRESS (`weft membership`), so that the cluster
     /// survives the loss of any one node. Without this option node 0 runs it, and the cluster does not survive the
     /// loss of node 0. ADDRESS is required with --addresses [default: a free loopback address]
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1)]
-    membership: Option<Option<Ipv4Addr>>,
+    membership: Option<Option<Host>>,
     /// Accept clients of Redis on port 6379 of each node
     #[arg(long)]
     redis: bool,
@@ -66,18 +66,19 @@ impl InitArguments {
         let is_loopback = self.addresses.is_empty();
         let mut addresses = if is_loopback {
             let own = usize::from(self.membership == Some(None));
-            free_addresses(usize::from(self.nodes) + own, self.redis)?
+            free_addresses(usize::from(self.nodes) + own, self.redis)?.into_iter().map(Host::from).collect()
         } else {
             self.addresses.clone()
         };
-        let service = match self.membership {
+        let service = match &self.membership {
             Some(None) if !is_loopback => {
                 return Err(Failure::new("give --membership an address of its own beside --addresses"));
             }
             Some(None) => addresses.pop(),
-            Some(address) => address,
+            Some(address) => address.clone(),
             None => None,
         };
+        let has_service = service.is_some();
         let mut config = configuration(self.name, &addresses, service).map_err(Failure::new)?;
         if is_loopback {
             config.mtu_bytes = LOOPBACK_MTU_BYTES;
@@ -91,7 +92,7 @@ impl InitArguments {
         fs::create_dir_all(&self.dir)
             .map_err(|error| Failure::at(&self.dir, format_args!("cannot be created: {error}")))?;
         write_new(&path, &text)?;
-        output::print(&instructions(&path, &addresses, service.is_some(), (is_loopback, self.redis)))?;
+        output::print(&instructions(&path, &addresses, has_service, (is_loopback, self.redis)))?;
         Ok(Verdict::Good)
     }
 }
@@ -100,10 +101,11 @@ impl InitArguments {
 /// address of a separate process.
 fn configuration(
     name: ClusterName,
-    addresses: &[Ipv4Addr],
-    service: Option<Ipv4Addr>,
+    addresses: &[Host],
+    service: Option<Host>,
 ) -> Result<ClusterConfig, String> {
-    let peers = Peers::new(addresses.iter().copied().map(PeerConfig::new).collect())?;
+    let peers = Peers::new(addresses.iter().cloned().map(PeerConfig::new).collect())?;
+    let has_service = service.is_some();
     let transactions = TransactionsConfig {
         procedures: "ledger".to_owned(),
         size: 1_000,
@@ -121,12 +123,12 @@ fn configuration(
     };
     let mut config = ClusterConfig::new(
         peers,
-        SocketAddrV4::new(service.unwrap_or(addresses[0]), MEMBERSHIP_PORT),
+        Place::new(service.unwrap_or_else(|| addresses[0].clone()), MEMBERSHIP_PORT),
         engines,
     );
     config.name = name;
     config.metrics_port = Some(METRICS_PORT);
-    config.membership.node = if service.is_none() { NodeId::new(0) } else { None };
+    config.membership.node = if has_service { None } else { NodeId::new(0) };
     config.membership.serve.state_file = Some(Path::new(CONFIG).with_extension("membership.toml"));
     Ok(config)
 }
@@ -178,7 +180,7 @@ fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
 
 fn instructions(
     path: &Path,
-    addresses: &[Ipv4Addr],
+    addresses: &[Host],
     has_service: bool,
     (is_loopback, redis): (bool, bool),
 ) -> String {
@@ -208,7 +210,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_what_was_meant() {
-        let addresses = [1, 2, 3].map(|host| Ipv4Addr::new(10, 0, 0, host));
+        let addresses = [1, 2, 3].map(|host| Host::from(Ipv4Addr::new(10, 0, 0, host)));
         let config = configuration(ClusterName::new("orders").unwrap(), &addresses, None).unwrap();
         for is_loopback in [false, true] {
             let mut with_redis = config.clone();
@@ -220,10 +222,10 @@ mod tests {
         assert_eq!(ClusterConfig::parse(&text).as_ref(), Ok(&config));
         let with_rounds = text.replace("# [rounds]\n# period_us", "[rounds]\nperiod_us");
         assert!(ClusterConfig::parse(&with_rounds).unwrap().engines.rounds.is_some());
-        let service = Ipv4Addr::new(10, 0, 0, 9);
-        let apart = configuration(ClusterName::default(), &addresses, Some(service)).unwrap();
+        let service: Host = "service.example".parse().unwrap();
+        let apart = configuration(ClusterName::default(), &addresses, Some(service.clone())).unwrap();
         assert_eq!(ClusterConfig::parse(&super::text(&apart)).as_ref(), Ok(&apart));
-        assert_eq!((apart.membership.node, *apart.membership.address.ip()), (None, service));
+        assert_eq!((apart.membership.node, apart.membership.address.host.clone()), (None, service));
         assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
     }
 
@@ -237,7 +239,7 @@ mod tests {
 
     #[test]
     fn the_types_and_procedures_of_the_file_exist() {
-        let config = configuration(ClusterName::default(), &[Ipv4Addr::LOCALHOST], None).unwrap();
+        let config = configuration(ClusterName::default(), &[Ipv4Addr::LOCALHOST.into()], None).unwrap();
         for object in &config.engines.objects {
             assert!(weft_rdt::types::by_name(&object.data_type).is_some(), "{}", object.data_type);
         }

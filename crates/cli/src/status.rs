@@ -122,7 +122,7 @@ fn nodes(config: &ClusterConfig, status: &ClusterStatus) -> Table {
         let view = status.service.as_ref().map(|service| service.view);
         let view = view.or(overview.as_ref().map(|overview| overview.status.view)).unwrap_or_default();
         let place = place(view, NodeSet::EMPTY.with(node));
-        let (number, address) = (node.index().to_string(), peer.datagram_address().to_string());
+        let (number, address) = (node.index().to_string(), peer.datagram_place().to_string());
         let Some(NodeOverview { status, engines, .. }) = overview else {
             let none = String::new;
             table.row([
@@ -236,7 +236,7 @@ fn to_json(config: &ClusterConfig, status: &ClusterStatus, problems: &[String]) 
     let nodes = config.peers.iter().zip(&status.nodes).map(|((node, peer), overview)| {
         let mut object = json!({
             "node": node.index(),
-            "address": peer.datagram_address().to_string(),
+            "address": peer.datagram_place().to_string(),
             "answers": overview.is_some(),
         });
         if let Some(overview) = overview {

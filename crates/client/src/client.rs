@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use weft_kv::ReadPolicy;
+use weft_net::Directory;
 use weft_rdt::Definition;
 use weft_session::ClientParameters;
 use weft_time::Duration;
@@ -52,7 +53,8 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// Opens a port and starts a thread. Nothing is sent to a node yet.
+    /// Opens a port and starts a thread. Nothing is sent to a node yet. Names of hosts are looked up, which may block
+    /// for seconds; later that does not.
     ///
     /// # Errors
     /// The description of the cluster is invalid, or the system refuses a resource.
@@ -65,11 +67,12 @@ impl Client {
             queues.push(queue);
             engine_queues.push(engine_queue);
         }
-        let core = Core::new(cluster.nodes.clone(), cluster.datagram_bytes, queues);
+        let core = Core::new(cluster.datagram_bytes, queues);
+        let directory = Directory::open(cluster.nodes.clone())?;
         Ok(Self(Arc::new(Inner {
             queues: engine_queues,
             nodes: cluster.nodes.len(),
-            driver: Arc::new(Driver::start(core)?),
+            driver: Arc::new(Driver::start(core, directory)?),
         })))
     }
 

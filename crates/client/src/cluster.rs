@@ -1,9 +1,8 @@
 //! Description of the cluster for its clients.
 
-use std::net::SocketAddrV4;
 use std::sync::Arc;
 
-use weft_cluster::{ClusterConfig, EngineConfig, EnginesConfig, NodeConfig, Peers};
+use weft_cluster::{ClusterConfig, EngineConfig, EnginesConfig, NodeConfig, Peers, Place};
 use weft_rdt::{Definition, types};
 use weft_time::Duration;
 use weft_wire::datagram::BYTES_MAX;
@@ -39,8 +38,8 @@ pub enum EngineDescription {
 /// A cluster's addresses and engines, and the behaviour of its client.
 #[derive(Clone, Debug)]
 pub struct Cluster {
-    /// Addresses at which the nodes receive datagrams, node 0 first; 1 to 16 of them.
-    pub nodes: Vec<SocketAddrV4>,
+    /// Hosts and ports at which the nodes receive datagrams, node 0 first; 1 to 16 of them.
+    pub nodes: Vec<Place>,
     /// The longest datagram, in bytes, including its own header and trailer.
     pub datagram_bytes: usize,
     /// The engines of a node, indexed by slot.
@@ -55,7 +54,7 @@ pub struct Cluster {
 
 impl Cluster {
     /// A cluster of these nodes without engines, with datagrams of 1,408 bytes and a time-out of calls of 5 s.
-    pub fn new(nodes: Vec<SocketAddrV4>) -> Self {
+    pub fn new(nodes: Vec<Place>) -> Self {
         Self {
             nodes,
             datagram_bytes: 1_408,
@@ -127,7 +126,7 @@ impl From<&EngineConfig<'_>> for EngineDescription {
 
 /// The cluster of the configuration, with the default time-outs of [`Cluster::new`].
 fn configured(peers: &Peers, engines: &EnginesConfig, datagram_bytes: usize) -> Cluster {
-    let nodes = peers.iter().map(|(_, peer)| peer.datagram_address()).collect();
+    let nodes = peers.iter().map(|(_, peer)| peer.datagram_place()).collect();
     let engines = engines.slots().iter().map(EngineDescription::from).collect();
     Cluster { datagram_bytes: datagram_bytes.min(BYTES_MAX), engines, ..Cluster::new(nodes) }
 }

@@ -1,6 +1,6 @@
 //! All request queues of a client, and the datagrams from and to the nodes: no socket, no clock, no thread.
 
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 use weft_nic::Egress;
 use weft_time::Instant;
@@ -8,9 +8,8 @@ use weft_wire::datagram::Datagram;
 
 use crate::requests::AnyQueue;
 
-/// Routes messages between the queues, by slot, and the nodes, by address.
+/// Routes messages between the queues, by slot, and the nodes, by number.
 pub(crate) struct Core {
-    nodes: Vec<SocketAddrV4>,
     /// The request queues, by slot.
     queues: Vec<Box<dyn AnyQueue>>,
     egress: Egress,
@@ -18,8 +17,8 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub fn new(nodes: Vec<SocketAddrV4>, datagram_bytes: usize, queues: Vec<Box<dyn AnyQueue>>) -> Self {
-        Self { nodes, queues, egress: Egress::new(datagram_bytes), payload: Vec::new() }
+    pub fn new(datagram_bytes: usize, queues: Vec<Box<dyn AnyQueue>>) -> Self {
+        Self { queues, egress: Egress::new(datagram_bytes), payload: Vec::new() }
     }
 
     /// Takes the requests that other threads have enqueued.
@@ -27,9 +26,8 @@ impl Core {
         self.queues.iter_mut().for_each(|queue| queue.take(now));
     }
 
-    /// Processes a datagram. Datagrams from unknown addresses or in other formats are ignored.
-    pub fn receive(&mut self, now: Instant, from: SocketAddrV4, bytes: &[u8]) {
-        let Some(node) = self.nodes.iter().position(|node| *node == from) else { return };
+    /// Processes a datagram of a node. Datagrams in other formats are ignored.
+    pub fn receive(&mut self, now: Instant, node: usize, bytes: &[u8]) {
         let Ok(datagram) = Datagram::parse(bytes) else { return };
         for message in datagram.messages() {
             if let Some(queue) = self.queues.get_mut(usize::from(message.engine)) {
@@ -51,16 +49,21 @@ impl Core {
         self.queues.iter_mut().for_each(|queue| queue.end_session());
     }
 
-    /// Replaces the content of `out` by the next datagram and returns its destination.
-    pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<SocketAddrV4> {
+    /// Replaces the content of `out` by the next datagram and returns the node that gets it.
+    pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<usize> {
         for (slot, queue) in self.queues.iter_mut().enumerate() {
             loop {
                 self.payload.clear();
                 let Some((node, kind)) = queue.poll_transmit(&mut self.payload) else { break };
-                let fits = self.egress.push(self.nodes[node], slot as u8, kind, &self.payload);
+                let fits = self.egress.push(destination(node), slot as u8, kind, &self.payload);
                 assert!(fits, "longer requests are refused before");
             }
         }
-        self.egress.poll(out)
+        self.egress.poll(out).map(|to| usize::from(to.port()))
     }
+}
+
+/// A node as a destination of messages: its number is the port.
+fn destination(node: usize) -> SocketAddrV4 {
+    SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, node as u16)
 }

@@ -1,12 +1,12 @@
 //! The thread that owns the client's port.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use weft_net::{Clock, Datagram, Endpoint, IdlePolicy, Outgoing, PortOptions, Stop, UdpPort, run};
+use weft_net::{Clock, Datagram, Directory, Endpoint, IdlePolicy, Outgoing, PortOptions, Stop, UdpPort, run};
 use weft_time::Instant;
 
 use crate::OpenError;
@@ -24,9 +24,11 @@ pub(crate) struct Notifier {
 }
 
 impl Notifier {
-    fn new(port: u16) -> io::Result<Self> {
-        let socket = UdpSocket::bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))?;
-        socket.connect(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
+    fn new(port: SocketAddr) -> io::Result<Self> {
+        let host: IpAddr =
+            if port.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
+        let socket = UdpSocket::bind((host, 0))?;
+        socket.connect((host, port.port()))?;
         Ok(Self { woken: AtomicBool::new(false), socket })
     }
 
@@ -55,26 +57,41 @@ impl Notifier {
 struct Driven {
     core: Core,
     notifier: Arc<Notifier>,
-    outgoing: Outgoing,
+    outgoing: Outgoing<SocketAddr>,
+    directory: Directory,
 }
 
-impl Endpoint for Driven {
-    fn receive(&mut self, now: Instant, _port: usize, datagram: Datagram<'_>) {
-        self.core.receive(now, datagram.from, datagram.bytes);
+impl Endpoint<SocketAddr> for Driven {
+    fn receive(&mut self, now: Instant, _port: usize, datagram: Datagram<'_, SocketAddr>) {
+        if let Some(node) = self.directory.find(datagram.from) {
+            self.directory.note_heard(node);
+            self.core.receive(now, node, datagram.bytes);
+        }
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.core.next_deadline()
+        self.core.next_deadline().into_iter().chain(self.directory.next_deadline()).min()
     }
 
     fn handle_deadline(&mut self, now: Instant) {
         self.core.handle_deadline(now);
+        self.directory.check(now);
     }
 
-    fn transmit(&mut self, now: Instant, ports: &mut [UdpPort]) {
+    fn transmit(&mut self, now: Instant, ports: &mut [UdpPort<SocketAddr>]) {
         self.notifier.rearm();
         self.core.take(now);
-        self.outgoing.transmit(&mut ports[0], |datagram| self.core.poll_transmit(datagram));
+        let Self { core, outgoing, directory, .. } = self;
+        outgoing.transmit(&mut ports[0], |datagram| {
+            loop {
+                let node = core.poll_transmit(datagram)?;
+                directory.note_sent(now, node);
+                // A node without an address is one that does not answer.
+                if let Some(address) = directory.address(node) {
+                    return Some(address);
+                }
+            }
+        });
     }
 }
 
@@ -87,12 +104,13 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// Opens a port and drives `core` over it.
-    pub fn start(core: Core) -> Result<Self, OpenError> {
-        let port = UdpPort::bind(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0), &PortOptions::default())?;
-        let notifier = Arc::new(Notifier::new(port.local_address().port())?);
+    /// Opens a port and drives `core` over it, with the nodes of `directory`.
+    pub fn start(core: Core, directory: Directory) -> Result<Self, OpenError> {
+        let port = UdpPort::bind(directory.any_address(), &PortOptions::default())?;
+        let notifier = Arc::new(Notifier::new(port.local_address())?);
         let stop = Arc::new(Stop::new()?);
-        let mut driven = Driven { core, notifier: Arc::clone(&notifier), outgoing: Outgoing::default() };
+        let outgoing = Outgoing::default();
+        let mut driven = Driven { core, notifier: Arc::clone(&notifier), outgoing, directory };
         let stopped = Arc::clone(&stop);
         let thread = thread::Builder::new().name("weft-client".into()).spawn(move || {
             // If the port fails, the queues are dropped, and all outstanding calls end with the error that the

@@ -3,7 +3,7 @@
 use std::io;
 
 use thiserror::Error;
-use weft_net::BindError;
+use weft_net::{BindError, DirectoryError};
 use weft_time::Duration;
 
 /// Why a client could not be opened.
@@ -15,6 +15,9 @@ pub enum OpenError {
     /// No port could be opened.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// The nodes' hosts have no addresses.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
     /// The system grants no more descriptors or threads.
     #[error("the system has no room for a client: {0}")]
     System(#[from] io::Error),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use weft_cluster::status::{
@@ -10,6 +10,7 @@ use weft_cluster::status::{
     StatusRequest,
 };
 use weft_cluster::{ClusterConfig, Phase, Text};
+use weft_net::Directory;
 use weft_time::Duration;
 use weft_waist::{EngineState, NodeId};
 
@@ -43,12 +44,12 @@ type Target = usize;
 /// most `patience`. The requests change nothing. A node that does not answer is left out.
 ///
 /// # Errors
-/// The system's error, if it grants no socket.
+/// The system's error, if it grants no socket, or one of kind [`io::ErrorKind::NotFound`], if no name resolves.
 pub fn status(config: &ClusterConfig, patience: Duration) -> io::Result<ClusterStatus> {
-    let socket = UdpSocket::bind(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0))?;
-    let mut targets: Vec<_> = config.peers.iter().map(|(_, peer)| peer.datagram_address()).collect();
-    targets.push(config.membership.address);
-    let mut survey = Survey::new(config, targets);
+    let nodes = config.peers.iter().map(|(_, peer)| peer.datagram_place());
+    let directory = Directory::open(nodes.chain([config.membership.address.clone()]).collect())?;
+    let socket = UdpSocket::bind(directory.any_address())?;
+    let mut survey = Survey::new(config, directory);
     let end = Instant::now() + std::time::Duration::from_nanos(patience.as_ns());
     let mut bytes = [0; DATAGRAM_BYTES + 1];
     let mut ask_at = Instant::now();
@@ -60,7 +61,7 @@ pub fn status(config: &ClusterConfig, patience: Duration) -> io::Result<ClusterS
         let limit = ask_at.min(end).saturating_duration_since(Instant::now());
         socket.set_read_timeout(Some(limit.max(std::time::Duration::from_millis(1))))?;
         // The kernel reports an error if a node is not running; the others may still answer.
-        if let Ok((length, SocketAddr::V4(from))) = socket.recv_from(&mut bytes) {
+        if let Ok((length, from)) = socket.recv_from(&mut bytes) {
             survey.take(&socket, from, &bytes[..length]);
         }
     }
@@ -69,32 +70,35 @@ pub fn status(config: &ClusterConfig, patience: Duration) -> io::Result<ClusterS
 
 struct Survey<'a> {
     config: &'a ClusterConfig,
-    targets: Vec<SocketAddrV4>,
+    /// The nodes, and behind them the membership service.
+    directory: Directory,
     token: u64,
     wanted: BTreeSet<(Target, StatusPart)>,
     answers: Vec<Vec<StatusAnswer>>,
 }
 
 impl<'a> Survey<'a> {
-    fn new(config: &'a ClusterConfig, targets: Vec<SocketAddrV4>) -> Self {
-        let service = targets.len() - 1;
+    fn new(config: &'a ClusterConfig, directory: Directory) -> Self {
+        let service = config.peers.len();
         let part = |target| if target == service { StatusPart::Service } else { StatusPart::Node };
-        let wanted = (0..targets.len()).map(|target| (target, part(target))).collect();
+        let wanted = (0..=service).map(|target| (target, part(target))).collect();
         // The token makes sure that late answers to another survey are ignored.
         let token = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
-        let answers = vec![Vec::new(); targets.len()];
-        Self { config, targets, token, wanted, answers }
+        let answers = vec![Vec::new(); service + 1];
+        Self { config, directory, token, wanted, answers }
     }
 
     /// Sends a request for a part of the status. A request that cannot be sent is repeated like a lost one.
     fn ask(&self, socket: &UdpSocket, (target, part): (Target, StatusPart)) {
         let request = StatusRequest { cluster: self.config.name.id(), token: self.token, part };
-        let _ = socket.send_to(&request.encode(), self.targets[target]);
+        if let Some(address) = self.directory.address(target) {
+            let _ = socket.send_to(&request.encode(), address);
+        }
     }
 
-    fn take(&mut self, socket: &UdpSocket, from: SocketAddrV4, bytes: &[u8]) {
+    fn take(&mut self, socket: &UdpSocket, from: SocketAddr, bytes: &[u8]) {
         let Ok((cluster, token, answer)) = StatusAnswer::decode(bytes) else { return };
-        let Some(target) = self.targets.iter().position(|target| *target == from) else { return };
+        let Some(target) = self.directory.find(from) else { return };
         let is_ours = cluster == self.config.name.id() && token == self.token;
         if !is_ours || !self.wanted.remove(&(target, answer.part())) {
             return;
@@ -160,7 +164,7 @@ impl ClusterStatus {
                 None => problems.push(format!(
                     "node {} at {} does not answer",
                     node.index(),
-                    peer.datagram_address()
+                    peer.datagram_place()
                 )),
                 Some(overview) => self.problems_of(overview, &mut problems),
             }

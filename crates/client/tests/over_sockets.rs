@@ -230,7 +230,7 @@ impl Endpoint for Node {
 fn with_node(test: impl FnOnce(&Client)) {
     let port = UdpPort::bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), &PortOptions::default()).unwrap();
     let address = port.local_address();
-    let cluster = Cluster::new(vec![address])
+    let cluster = Cluster::new(vec![address.into()])
         .with(EngineDescription::Log { name: "events".into() })
         .with(EngineDescription::Object { name: "till".into(), kind: "account".into() })
         .with(EngineDescription::Rounds);
@@ -369,7 +369,7 @@ impl Wake for DropsClient {
 #[test]
 fn the_last_handle_may_be_dropped_by_whoever_is_woken() {
     let unused = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9);
-    let cluster = Cluster { give_up: Duration::from_ms(50), ..Cluster::new(vec![unused]) }
+    let cluster = Cluster { give_up: Duration::from_ms(50), ..Cluster::new(vec![unused.into()]) }
         .with(EngineDescription::Log { name: "events".into() });
     let client = Client::open(&cluster).unwrap();
     let mut append = client.log("events").unwrap().append(b"entry");
@@ -389,7 +389,7 @@ fn who_asks_nobody_is_told_what_may_have_happened() {
         let port = UdpPort::bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), &PortOptions::default()).unwrap();
         port.local_address()
     };
-    let cluster = Cluster { give_up: Duration::from_ms(200), ..Cluster::new(vec![address]) }
+    let cluster = Cluster { give_up: Duration::from_ms(200), ..Cluster::new(vec![address.into()]) }
         .with(EngineDescription::Log { name: "events".into() })
         .with(EngineDescription::Object { name: "till".into(), kind: "account".into() })
         .with(EngineDescription::KeyValue { key_bytes: 8 })
@@ -417,7 +417,7 @@ fn who_asks_nobody_is_told_what_may_have_happened() {
     for get in gets {
         assert!(matches!(get.wait(), Err(Error::Closed | Error::Unknown { .. })));
     }
-    let wrong = Cluster::new(vec![address])
+    let wrong = Cluster::new(vec![address.into()])
         .with(EngineDescription::Object { name: "till".into(), kind: "safe".into() });
     let error = Client::open(&wrong).unwrap_err().to_string();
     assert!(error.contains("the types are g-counter"), "{error}");

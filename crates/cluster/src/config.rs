@@ -9,7 +9,7 @@
 //! node = 0                      # node 0's process runs it; without this line `weft membership` does
 //!
 //! [[node]]                      # node 0
-//! address = "10.0.0.1"          # RoCE v2 is on port 4791
+//! address = "10.0.0.1"          # or a host name; RoCE v2 is on port 4791
 //!
 //! [[node]]                      # node 1
 //! address = "10.0.0.2"
@@ -24,7 +24,7 @@
 //!
 //! `docs/configuration.md` describes every table and key; it is generated from the list that the parser uses
 //! (`keys.rs`). No two nodes share an address: the port of RoCE v2 is fixed, and a datagram's source address
-//! identifies the peer.
+//! identifies the peer. A host's name ([`Host`]) stands for the address that it resolves to.
 //!
 //! [`ClusterConfig::load`] checks the file as a whole: the configuration that it returns is consistent.
 //! [`ClusterConfig::node`] returns the part of it that one of the nodes uses, [`ClusterConfig::service`] that of
@@ -42,13 +42,13 @@ mod reference;
 mod tests;
 mod write;
 
-use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
 use weft_time::Duration;
 use weft_waist::{NODES_MAX, NodeId};
 
 use crate::identity::ClusterName;
+use crate::place::{Family, Host, Place};
 use engines::{EnginesConfig, TransactionsConfig};
 pub use reference::configuration_reference;
 
@@ -65,9 +65,6 @@ pub const DEFAULT_DATAGRAM_PORT: u16 = 4793;
 pub const DEFAULT_LEASE: Duration = Duration::from_secs(1);
 /// Default of the longest IP packet: that of Ethernet.
 pub const DEFAULT_MTU_BYTES: u32 = 1_500;
-
-/// Bytes of an IPv4 and a UDP header.
-const IP_UDP_BYTES: u32 = 28;
 
 /// The configuration of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,8 +112,8 @@ impl Default for RedisConfig {
 /// Address and host of the membership service of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MembershipPlace {
-    /// UDP address at which the service receives heartbeats.
-    pub address: SocketAddrV4,
+    /// Host and UDP port at which the service receives heartbeats.
+    pub address: Place,
     /// The node whose process runs the service; `None` if the service has its own process.
     pub node: Option<NodeId>,
     /// Parameters of the service.
@@ -149,8 +146,8 @@ pub struct NodeConfig {
 /// Address of the membership service, and whether the process of this node runs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MembershipConfig {
-    /// UDP address at which the service receives heartbeats.
-    pub address: SocketAddrV4,
+    /// Host and UDP port at which the service receives heartbeats.
+    pub address: Place,
     /// Parameters of the service, if this process runs it.
     pub serve: Option<ServeConfig>,
 }
@@ -170,34 +167,34 @@ pub struct ServeConfig {
 pub struct ServiceConfig {
     /// The cluster's name.
     pub cluster: ClusterName,
-    /// Number of nodes of the cluster, 1 to 16.
-    pub nodes: usize,
+    /// Every node of the cluster.
+    pub peers: Peers,
     /// Number of nodes that hold the same data: see [`EnginesConfig::replicas`].
     pub replicas: usize,
-    /// The UDP address to listen at.
-    pub address: SocketAddrV4,
+    /// The host and UDP port to listen at.
+    pub address: Place,
     /// Parameters of the service.
     pub serve: ServeConfig,
 }
 
-/// Address and port of one node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Host and port of one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerConfig {
-    /// The node's IP address.
-    pub address: Ipv4Addr,
+    /// The node's address or name.
+    pub address: Host,
     /// UDP port at which the node receives Weft's datagrams.
     pub datagram_port: u16,
 }
 
 impl PeerConfig {
     /// A node at `address` with the default port.
-    pub const fn new(address: Ipv4Addr) -> Self {
-        Self { address, datagram_port: DEFAULT_DATAGRAM_PORT }
+    pub fn new(address: impl Into<Host>) -> Self {
+        Self { address: address.into(), datagram_port: DEFAULT_DATAGRAM_PORT }
     }
 
-    /// Address and port at which the node receives Weft's datagrams.
-    pub const fn datagram_address(&self) -> SocketAddrV4 {
-        SocketAddrV4::new(self.address, self.datagram_port)
+    /// Host and port at which the node receives Weft's datagrams.
+    pub fn datagram_place(&self) -> Place {
+        Place { host: self.address.clone(), port: self.datagram_port }
     }
 }
 
@@ -245,9 +242,9 @@ pub struct NoSuchNode {
 
 impl ClusterConfig {
     /// A cluster with the default name on Ethernet, whose membership service has its own process at `address`.
-    pub fn new(peers: Peers, address: SocketAddrV4, engines: EnginesConfig) -> Self {
+    pub fn new(peers: Peers, address: impl Into<Place>, engines: EnginesConfig) -> Self {
         let serve = ServeConfig { lease: DEFAULT_LEASE, state_file: None };
-        let membership = MembershipPlace { address, node: None, serve };
+        let membership = MembershipPlace { address: address.into(), node: None, serve };
         let cores = vec![CoresConfig::DEFAULT; peers.len()];
         let (name, mtu_bytes) = (ClusterName::default(), DEFAULT_MTU_BYTES);
         Self { name, mtu_bytes, metrics_port: None, membership, peers, cores, engines, redis: None }
@@ -322,7 +319,7 @@ impl ClusterConfig {
             mtu_bytes: self.mtu_bytes,
             metrics_port: self.metrics_port,
             membership: MembershipConfig {
-                address: *address,
+                address: address.clone(),
                 serve: (*server == Some(node)).then(|| serve.clone()),
             },
             peers: self.peers.clone(),
@@ -336,9 +333,9 @@ impl ClusterConfig {
     pub fn service(&self) -> ServiceConfig {
         ServiceConfig {
             cluster: self.name,
-            nodes: self.peers.len(),
+            peers: self.peers.clone(),
             replicas: self.engines.replicas(self.peers.len()),
-            address: self.membership.address,
+            address: self.membership.address.clone(),
             serve: self.membership.serve.clone(),
         }
     }
@@ -349,12 +346,24 @@ impl ClusterConfig {
     }
 
     /// The longest UDP payload, in bytes, that fits into one packet of the network.
-    pub const fn datagram_bytes(&self) -> usize {
-        (self.mtu_bytes - IP_UDP_BYTES) as usize
+    pub fn datagram_bytes(&self) -> usize {
+        (self.mtu_bytes - self.peers.header_bytes()) as usize
+    }
+}
+
+impl ServiceConfig {
+    /// The version of IP that the configuration names; `None` if all hosts are known by name.
+    pub fn family(&self) -> Option<Family> {
+        self.peers.family().or_else(|| self.address.host.family())
     }
 }
 
 impl NodeConfig {
+    /// As [`ServiceConfig::family`].
+    pub fn family(&self) -> Option<Family> {
+        self.peers.family().or_else(|| self.membership.address.host.family())
+    }
+
     /// Address of this node.
     ///
     /// # Panics
@@ -372,16 +381,16 @@ impl NodeConfig {
     pub fn service(&self) -> Option<ServiceConfig> {
         Some(ServiceConfig {
             cluster: self.cluster,
-            nodes: self.peers.len(),
+            peers: self.peers.clone(),
             replicas: self.replicas(),
-            address: self.membership.address,
+            address: self.membership.address.clone(),
             serve: self.membership.serve.clone()?,
         })
     }
 
     /// The longest UDP payload, in bytes, that fits into one packet of the network.
-    pub const fn datagram_bytes(&self) -> usize {
-        (self.mtu_bytes - IP_UDP_BYTES) as usize
+    pub fn datagram_bytes(&self) -> usize {
+        (self.mtu_bytes - self.peers.header_bytes()) as usize
     }
 }
 
@@ -409,28 +418,31 @@ impl Peers {
         }
         for (node, peer) in peers.iter().enumerate() {
             let refuse = |reason: String| Err((Some(node), reason));
-            let PeerConfig { address, datagram_port } = *peer;
-            if datagram_port == 0 {
+            let PeerConfig { address, datagram_port } = peer;
+            if *datagram_port == 0 {
                 return refuse("datagram_port = 0: peers must know the port; give another number".to_owned());
             }
-            if datagram_port == ROCE_PORT {
+            if *datagram_port == ROCE_PORT {
                 return refuse(format!("datagram_port = {ROCE_PORT}: that is RoCE v2's; choose another"));
             }
-            if address.is_unspecified() || address.is_multicast() || address.is_broadcast() {
+            if !address.is_reachable() {
                 return refuse(format!(
                     "nobody can send to address {address}; give the address at which the node is reached"
                 ));
             }
-            if let Some(other) = peers[..node].iter().position(|earlier| earlier.address == address) {
+            if let Some(other) = peers[..node].iter().position(|earlier| earlier.address == *address) {
                 return refuse(format!(
                     "address {address} belongs to node {other} already; give each node an address of its own"
                 ));
+            }
+            if let Some(reason) = contradiction(&peers[..node], address) {
+                return refuse(reason);
             }
         }
         Ok(())
     }
 
-    /// Address of `node`; `None` if there is no such node.
+    /// Host and port of `node`; `None` if there is no such node.
     pub fn get(&self, node: NodeId) -> Option<&PeerConfig> {
         self.0.get(node.index())
     }
@@ -441,10 +453,32 @@ impl Peers {
         self.0.len()
     }
 
-    /// All nodes with their addresses, in ascending order.
+    /// The version of IP of the nodes' addresses; `None` if all are known by name.
+    pub fn family(&self) -> Option<Family> {
+        self.0.iter().find_map(|peer| peer.address.family())
+    }
+
+    /// Bytes of the headers before a datagram: the most that they may be, if all nodes are known by name.
+    fn header_bytes(&self) -> u32 {
+        self.family().unwrap_or(Family::V6).header_bytes()
+    }
+
+    /// All nodes with their hosts, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = (NodeId, &PeerConfig)> {
         (0..NODES_MAX).filter_map(NodeId::new).zip(&self.0)
     }
+}
+
+/// Why a host does not go together with these nodes: one of them has an address of the other version of IP.
+fn contradiction(peers: &[PeerConfig], host: &Host) -> Option<String> {
+    let family = host.family()?;
+    let differs = |peer: &PeerConfig| peer.address.family().is_some_and(|other| other != family);
+    let node = peers.iter().position(differs)?;
+    Some(format!(
+        "{host} is an {family} address, and node {node} is at {}: all talk over one version of IP, so give addresses of one, \
+         or names",
+        peers[node].address
+    ))
 }
 
 /// The error of a TOML text with its position, in one line.

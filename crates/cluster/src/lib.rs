@@ -45,6 +45,7 @@ mod identity;
 mod lease;
 mod membership;
 mod message;
+mod place;
 #[cfg(feature = "planted-bugs")]
 mod planted;
 mod profile;
@@ -70,10 +71,11 @@ pub use identity::{ClusterId, ClusterName};
 pub use lease::{LEASE_MAX, LEASE_MIN};
 pub use membership::{Action, Incarnation, Membership, Reason};
 pub use message::{Datagram, Heartbeat, MEMBERSHIP_PORT, Message, MessageError, Token, is_membership};
+pub use place::{Family, Host, HostName, NoPlace, Place};
 #[cfg(feature = "planted-bugs")]
 pub use planted::PlantedBug;
 pub use profile::{Difference, Holder, Profile};
-pub use server::{Refused, Server, ServerCounters};
+pub use server::{Origin, Refused, Server, ServerCounters};
 pub use service::{Answer, Grant, Service, ServiceParameters};
 pub use status::Phase;
 pub use text::Text;

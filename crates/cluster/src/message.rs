@@ -37,6 +37,7 @@ use weft_waist::{EngineState, EngineStatus, Epoch, NODES_MAX, NodeId, NodeSet, V
 use crate::identity::{ClusterId, ClusterName};
 use crate::lease::{LEASE_MAX, LEASE_MIN};
 use crate::membership::{Incarnation, Reason};
+use crate::place::Family;
 use crate::profile::{Difference, Holder, PROFILE_BYTES_MAX, Profile};
 use crate::text::Text;
 
@@ -56,7 +57,7 @@ const BYTES_MAX: usize = BYTES_MIN
     + HEARS_BYTES
     + if PROFILE_BYTES_MAX > TEXTS_BYTES_MAX { PROFILE_BYTES_MAX } else { TEXTS_BYTES_MAX };
 // Every message fits into one packet of an Ethernet, so none is fragmented.
-const _: () = assert!(BYTES_MAX <= 1_500 - 20 - 8);
+const _: () = assert!(BYTES_MAX <= 1_500 - Family::V6.header_bytes() as usize);
 /// Node number that stands for the membership service.
 const SERVICE: u8 = NODES_MAX as u8;
 

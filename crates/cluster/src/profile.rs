@@ -10,7 +10,7 @@
 //! | 1 | engines | bit 0: `[kv]`, 1: `[transactions]`, 2: `[rounds]`, 3: `[kv]` has a `data_dir`, 4: `[lock]` |
 //! | 1, 1 | objects, logs | how many of each |
 //! | 4 | MTU | bytes of an IP packet |
-//! | 6 *n* | nodes | IPv4 address and port of each |
+//! | places | nodes | host and port of each: [`Place::encode`] |
 //! | 4, 4, 4 | `[kv]` | bytes of a key and of a value, keys |
 //! | 8, 1, text | `[transactions]` | objects of a shard, replicas, procedures |
 //! | text, text | each object | name, type |
@@ -18,38 +18,34 @@
 //! | 4 | `[rounds]` | period in microseconds |
 //! | 4 | `[lock]` | locks that can be held |
 //!
+//! Names of hosts are compared as they are written, because the addresses that they resolve to may change.
+//!
 //! A text is one byte with its length, followed by its bytes. An item that is not configured takes no bytes.
 
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddrV4};
 
 use weft_time::Duration;
 use weft_waist::{NODES_MAX, NodeId};
 
-use crate::config::NodeConfig;
 use crate::config::engines::{
-    ENGINES_MAX, EnginesConfig, KvConfig, LockConfig, LogConfig, NAME_BYTES_MAX, ObjectConfig, RoundsConfig,
+    ENGINES_MAX, EnginesConfig, KvConfig, LockConfig, LogConfig, NAMES_BYTES_MAX, ObjectConfig, RoundsConfig,
     TransactionsConfig, is_name,
 };
+use crate::config::{NodeConfig, Peers};
+use crate::place::Place;
 use crate::text::Text;
 
 /// Length in bytes of the fields before the addresses of the nodes.
 const FIXED_BYTES: usize = 8;
-const PLACE_BYTES: usize = 6;
-/// Length in bytes of the longest encoding: each engine that can occur once, and objects in all other slots.
-pub(crate) const PROFILE_BYTES_MAX: usize = FIXED_BYTES
-    + NODES_MAX * PLACE_BYTES
-    + 12
-    + (9 + 1 + Text::BYTES_MAX)
-    + ENGINES_MAX * 2 * (1 + NAME_BYTES_MAX)
-    + 4
-    + 4;
+/// Length in bytes of the longest encoding: each engine that can occur once, and all names.
+pub(crate) const PROFILE_BYTES_MAX: usize =
+    FIXED_BYTES + 12 + (9 + 1 + Text::BYTES_MAX) + NAMES_BYTES_MAX + 4 + 4;
 
 /// The part of a configuration that is the same at all nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
     mtu_bytes: u32,
-    places: Vec<SocketAddrV4>,
+    places: Vec<Place>,
     /// The engines, without the name of a record file, which may differ between nodes.
     engines: EnginesConfig,
 }
@@ -77,19 +73,19 @@ pub struct Difference {
 }
 
 impl Profile {
-    /// A profile of nodes at these addresses, node 0 first, with these engines.
+    /// A profile of these nodes with these engines.
     ///
     /// # Panics
-    /// If there are no nodes or more than 16, or if the engines are not as a parsed configuration would have them.
-    pub fn new(engines: &EnginesConfig, mtu_bytes: u32, places: &[SocketAddrV4]) -> Self {
-        assert!((1..=NODES_MAX).contains(&places.len()), "a cluster has 1 to 16 nodes");
+    /// If the engines are not as a parsed configuration would have them.
+    pub fn of(engines: &EnginesConfig, mtu_bytes: u32, peers: &Peers) -> Self {
+        let places: Vec<_> = peers.iter().map(|(_, peer)| peer.datagram_place()).collect();
         let mut engines = engines.clone();
         engines.data_dir = None;
         if let Some(transactions) = &mut engines.transactions {
             transactions.record = None;
         }
         assert!(is_consistent(&engines, places.len()), "the engines of a checked configuration");
-        Self { mtu_bytes, places: places.to_owned(), engines }
+        Self { mtu_bytes, places, engines }
     }
 
     /// Number of nodes of the cluster.
@@ -100,11 +96,6 @@ impl Profile {
     /// Number of nodes that hold the same data: see [`EnginesConfig::replicas`].
     pub fn replicas(&self) -> usize {
         self.engines.replicas(self.nodes())
-    }
-
-    /// Address and port at which `node` receives datagrams; `None` if there is no such node.
-    pub fn place(&self, node: NodeId) -> Option<SocketAddrV4> {
-        self.places.get(node.index()).copied()
     }
 
     /// The first difference from the profile `theirs` of `holder`; `None` if there is none.
@@ -176,19 +167,12 @@ impl Profile {
         let bits = (0..).zip(present).map(|(bit, is_there)| u8::from(is_there) << bit).sum();
         out.extend([self.nodes() as u8, bits, objects.len() as u8, logs.len() as u8]);
         out.extend(self.mtu_bytes.to_be_bytes());
-        for place in &self.places {
-            out.extend(place.ip().octets());
-            out.extend(place.port().to_be_bytes());
-        }
+        self.places.iter().for_each(|place| place.encode(out));
         if let Some(kv) = kv {
             for size in [kv.key_bytes, kv.value_bytes, kv.capacity_keys] {
                 out.extend(size.to_be_bytes());
             }
         }
-        let text = |out: &mut Vec<u8>, text: &str| {
-            out.push(text.len() as u8);
-            out.extend(text.as_bytes());
-        };
         if let Some(transactions) = transactions {
             out.extend(transactions.size.to_be_bytes());
             out.push(transactions.replicas as u8);
@@ -211,18 +195,14 @@ impl Profile {
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader { rest: bytes };
         let [nodes, present, objects, logs] = reader.take()?;
-        if !(1..=NODES_MAX as u8).contains(&nodes) || present >= 1 << 5 {
+        if !(1..=NODES_MAX as u8).contains(&nodes) || present >= 1 << 5 || bytes.len() > PROFILE_BYTES_MAX {
             return None;
         }
         if usize::from(objects) + usize::from(logs) > ENGINES_MAX {
             return None;
         }
         let mtu_bytes = reader.number()?;
-        let mut place = || {
-            let (address, port) = (reader.take::<4>()?, reader.take()?);
-            Some(SocketAddrV4::new(Ipv4Addr::from(address), u16::from_be_bytes(port)))
-        };
-        let places = (0..nodes).map(|_| place()).collect::<Option<Vec<_>>>()?;
+        let places = (0..nodes).map(|_| reader.place()).collect::<Option<Vec<_>>>()?;
         let is_there = |bit: u8| present & 1 << bit != 0;
         let mut engines = EnginesConfig::default();
         if is_there(0) {
@@ -254,6 +234,12 @@ impl Profile {
         let is_whole = reader.rest.is_empty() && is_consistent(&engines, places.len());
         is_whole.then_some(Self { mtu_bytes, places, engines })
     }
+}
+
+/// Appends a text.
+fn text(out: &mut Vec<u8>, text: &str) {
+    out.push(text.len() as u8);
+    out.extend(text.as_bytes());
 }
 
 /// Keys of a difference in the number of nodes, and in the number of replicas.
@@ -297,6 +283,12 @@ impl Reader<'_> {
         self.rest = rest;
         Some(Text::from_bytes(text)?.as_str().to_owned())
     }
+
+    fn place(&mut self) -> Option<Place> {
+        let (place, rest) = Place::decode(self.rest)?;
+        self.rest = rest;
+        Some(place)
+    }
 }
 
 impl fmt::Display for Holder {
@@ -319,8 +311,7 @@ impl fmt::Display for Difference {
 impl NodeConfig {
     /// The parameters on which the nodes of the cluster must agree.
     pub fn profile(&self) -> Profile {
-        let places: Vec<_> = self.peers.iter().map(|(_, peer)| peer.datagram_address()).collect();
-        Profile::new(&self.engines, self.mtu_bytes, &places)
+        Profile::of(&self.engines, self.mtu_bytes, &self.peers)
     }
 }
 
@@ -328,10 +319,15 @@ impl NodeConfig {
 pub(crate) mod tests {
     use proptest::prelude::*;
 
-    use super::*;
+    use std::net::Ipv4Addr;
 
-    fn places(nodes: usize) -> Vec<SocketAddrV4> {
-        (0..nodes).map(|node| SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, node as u8 + 1), 4793)).collect()
+    use super::*;
+    use crate::config::PeerConfig;
+    use crate::place::tests::place;
+
+    fn peers(nodes: usize) -> Peers {
+        let peer = |node: usize| PeerConfig::new(Ipv4Addr::new(10, 0, 0, node as u8 + 1));
+        Peers::new((0..nodes).map(peer).collect()).unwrap()
     }
 
     pub(crate) fn ledger(nodes: usize, size: u64) -> Profile {
@@ -342,12 +338,12 @@ pub(crate) mod tests {
             record: Some("records".into()),
         };
         let engines = EnginesConfig { transactions: Some(transactions), ..EnginesConfig::default() };
-        Profile::new(&engines, 1_500, &places(nodes))
+        Profile::of(&engines, 1_500, &peers(nodes))
     }
 
     pub(crate) fn store(nodes: usize, value_bytes: u32) -> Profile {
         let kv = Some(KvConfig { value_bytes, ..KvConfig::DEFAULT });
-        Profile::new(&EnginesConfig { kv, ..EnginesConfig::default() }, 1_500, &places(nodes))
+        Profile::of(&EnginesConfig { kv, ..EnginesConfig::default() }, 1_500, &peers(nodes))
     }
 
     /// The profile of a cluster with every kind of engine.
@@ -365,7 +361,7 @@ pub(crate) mod tests {
             data_dir: None,
             lock: Some(LockConfig::DEFAULT),
         };
-        Profile::new(&engines, 1_500, &places(3))
+        Profile::of(&engines, 1_500, &peers(3))
     }
 
     fn said(ours: &Profile, theirs: &Profile) -> Option<String> {
@@ -386,6 +382,9 @@ pub(crate) mod tests {
         let places = vec!["10.9.9.9:4793".parse().unwrap(); 2];
         let moved = Profile { places, ..store(2, 64) };
         tells(&moved, &store(2, 64), "[[node]] 0 is 10.9.9.9:4793 here and 10.0.0.1:4793");
+        let places = vec!["node0.example:4793".parse().unwrap(), "[::1]:4793".parse().unwrap()];
+        let named = Profile { places, ..store(2, 64) };
+        tells(&named, &store(2, 64), "[[node]] 0 is node0.example:4793 here and 10.0.0.1:4793");
         let smaller = Profile { mtu_bytes: 576, ..store(2, 64) };
         tells(&smaller, &store(2, 64), "[cluster] mtu_bytes is 576 here and 1500");
     }
@@ -463,8 +462,10 @@ pub(crate) mod tests {
         fn a_profile_survives_the_wire_and_nothing_else_is_one(
             nodes in 1usize..=16, size in any::<u64>(), value_bytes in any::<u32>(),
             names in prop::collection::vec("[a-z0-9_-]{1,32}", 0..=12), flip in any::<prop::sample::Index>(),
+            places in prop::collection::vec(place(), 1..=8),
         ) {
-            for profile in [ledger(nodes, size), store(nodes, value_bytes), whole(size, &names)] {
+            let elsewhere = Profile { places, ..store(1, value_bytes) };
+            for profile in [ledger(nodes, size), store(nodes, value_bytes), whole(size, &names), elsewhere] {
                 let mut bytes = Vec::new();
                 profile.encode(&mut bytes);
                 prop_assert!(bytes.len() <= PROFILE_BYTES_MAX);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use weft_time::Instant;
 use weft_waist::{EngineState, Epoch, NODES_MAX, NodeId, NodeSet};
@@ -64,6 +64,36 @@ weft_counters::counters! {
         datagrams_malformed,
         /// Answers dropped because the queue was full.
         answers_overflowed,
+        /// Heartbeats dropped because the node's name does not resolve to the address from which they come.
+        heartbeats_from_elsewhere,
+    }
+}
+
+/// What a host knows about the address from which a node has reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// It is the node's.
+    Own,
+    /// The node is known by a name that does not resolve to the address, or not yet. The heartbeat is dropped; the node
+    /// repeats it.
+    Elsewhere,
+    /// It is another one than the service's configuration has for the node.
+    Other {
+        /// The address.
+        ours: Text,
+        /// The address in the service's configuration.
+        theirs: Text,
+    },
+}
+
+impl Origin {
+    /// A report from `from` of a node that has the address `configured`.
+    pub fn at_address(from: IpAddr, configured: IpAddr) -> Self {
+        if from == configured {
+            Self::Own
+        } else {
+            Self::Other { ours: Text::of(from), theirs: Text::of(configured) }
+        }
     }
 }
 
@@ -132,12 +162,12 @@ impl<A: Copy> Server<A> {
     /// # Errors
     /// [`MessageError`] if the datagram is no valid heartbeat; only a counter changes then.
     pub fn receive(&mut self, now: Instant, from: A, bytes: &[u8]) -> Result<(), MessageError> {
-        self.receive_from(now, from, None, bytes)
+        self.receive_from(now, from, bytes, |_| Origin::Own)
     }
 
-    /// As [`Server::receive`], for a host that knows the sender's network address: it is checked against the
-    /// node's address in the profile. Two processes with different addresses cannot report as the same node, and
-    /// at one address only one process at a time owns the port.
+    /// As [`Server::receive`], for a host that knows where nodes are: `origin` judges whether `from` belongs to the
+    /// node that reports. Two processes with different addresses cannot report as the same node, and at one address
+    /// only one process at a time owns the port.
     ///
     /// # Errors
     /// As [`Server::receive`].
@@ -145,8 +175,8 @@ impl<A: Copy> Server<A> {
         &mut self,
         now: Instant,
         from: A,
-        host: Option<Ipv4Addr>,
         bytes: &[u8],
+        origin: impl FnOnce(NodeId) -> Origin,
     ) -> Result<(), MessageError> {
         let message = Message::decode(bytes).and_then(|(cluster, message)| match message {
             Message::Heartbeat { token, heartbeat, profile } => Ok((cluster, token, heartbeat, profile)),
@@ -163,10 +193,17 @@ impl<A: Copy> Server<A> {
             _ => heartbeat,
         };
         let mismatch = if cluster == self.cluster.id() {
-            let displaced = self.displaced(heartbeat.node, host, profile.as_ref());
-            match displaced {
-                Some(_) => displaced,
-                None => self.register(heartbeat, profile.as_ref())?,
+            match origin(heartbeat.node) {
+                Origin::Own => self.register(heartbeat, profile.as_ref())?,
+                Origin::Elsewhere => {
+                    self.counters.heartbeats_from_elsewhere += 1;
+                    return Ok(());
+                }
+                Origin::Other { ours, theirs } => {
+                    let key = Text::of(format_args!("[[node]] {}", heartbeat.node.index()));
+                    let holder = Holder::Service;
+                    Some(Mismatch::Configuration(Difference { key, ours, theirs, holder }))
+                }
             }
         } else {
             // The node knows its own cluster's name, and the answer does not contain it.
@@ -209,16 +246,6 @@ impl<A: Copy> Server<A> {
             self.notify(Some(node), Epoch(epoch.0.saturating_add(1)));
         }
         Ok(())
-    }
-
-    /// The difference if a node reports from another address than the one that its peers have for it.
-    fn displaced(&self, node: NodeId, host: Option<Ipv4Addr>, profile: Option<&Profile>) -> Option<Mismatch> {
-        let agreed = self.agreed();
-        let theirs = *agreed.as_ref().or(profile)?.place(node)?.ip();
-        let ours = host.filter(|ours| *ours != theirs)?;
-        let key = Text::of(format_args!("[[node]] {}", node.index()));
-        let (ours, theirs) = (Text::of(ours), Text::of(theirs));
-        Some(Mismatch::Configuration(Difference { key, ours, theirs, holder: Holder::Service }))
     }
 
     /// Compares the profile of a starting node with those of the others.
@@ -447,22 +474,28 @@ mod tests {
     #[test]
     fn a_node_reports_from_where_its_peers_know_it() {
         let mut server = server(2).of_cluster(ClusterName::default(), None);
-        let own = |node: u8| Some(Ipv4Addr::new(10, 0, 0, node + 1));
+        let own = |node: usize| IpAddr::from([10, 0, 0, node as u8 + 1]);
+        let from = |from: IpAddr| move |node: NodeId| Origin::at_address(from, own(node.index()));
         for node in [0, 1] {
-            let bytes = registration("weft", node.into(), ledger(2, 10));
-            server.receive_from(Instant::ZERO, 100, own(node), &bytes).unwrap();
+            let bytes = registration("weft", node, ledger(2, 10));
+            server.receive_from(Instant::ZERO, 100, &bytes, from(own(node))).unwrap();
         }
         assert_eq!(server.service().view().epoch.0, 1);
         sent(&mut server);
         // The same heartbeat from another address renews nothing.
         let before = server.service().clone();
-        server.receive_from(Instant::ZERO, 666, own(7), &heartbeat(1, 9)).unwrap();
+        server.receive_from(Instant::ZERO, 666, &heartbeat(1, 9), from(own(7))).unwrap();
         assert_eq!(
             sent(&mut server),
             ["666 refusal node1#1: [[node]] 1 is 10.0.0.8 here and 10.0.0.2 at the membership service; \
               make the configurations agree"]
         );
         assert_eq!(format!("{:?}", server.service()), format!("{before:?}"));
+        // A node known by name may be there soon: it gets no answer, and repeats its heartbeat.
+        server.receive_from(Instant::ZERO, 666, &heartbeat(1, 10), |_| Origin::Elsewhere).unwrap();
+        assert_eq!(sent(&mut server), [""; 0]);
+        assert_eq!(format!("{:?}", server.service()), format!("{before:?}"));
+        assert_eq!(server.counters().list()[5], ("heartbeats_from_elsewhere", 1));
     }
 
     #[test]

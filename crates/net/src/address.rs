@@ -1,9 +1,10 @@
-//! Socket addresses of one family.
+//! Socket addresses, of one family or of either.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-/// An address to which a [`UdpPort`](crate::UdpPort) sends and from which it receives, of IPv4 or of IPv6.
+/// An address to which a [`UdpPort`](crate::UdpPort) sends and from which it receives: of IPv4, of IPv6, or of one of
+/// them.
 pub trait Address: Copy + Eq + fmt::Debug + fmt::Display + Into<SocketAddr> {
     /// The address as this type, if it is of this family.
     fn of(address: SocketAddr) -> Option<Self>;
@@ -16,6 +17,32 @@ pub trait Address: Copy + Eq + fmt::Debug + fmt::Display + Into<SocketAddr> {
 
     /// The UDP port.
     fn udp_port(self) -> u16;
+}
+
+/// An address whose family is known when the port is opened. All addresses of a port are of its family.
+impl Address for SocketAddr {
+    #[inline]
+    fn of(address: SocketAddr) -> Option<Self> {
+        Some(address)
+    }
+
+    #[inline]
+    fn reach(self, address: IpAddr, port: u16) -> Option<Self> {
+        match self {
+            Self::V4(own) => own.reach(address, port).map(Self::V4),
+            Self::V6(own) => own.reach(address, port).map(Self::V6),
+        }
+    }
+
+    #[inline]
+    fn ip_address(self) -> IpAddr {
+        self.ip()
+    }
+
+    #[inline]
+    fn udp_port(self) -> u16 {
+        self.port()
+    }
 }
 
 impl Address for SocketAddrV4 {

@@ -1,14 +1,14 @@
-//! A card behind UDP sockets: it uses the operating system's IP stack instead of a port for frames.
+//! A card behind a UDP socket: it uses the operating system's IP stack instead of a port for frames.
 
-use std::net::{IpAddr, SocketAddrV4};
+use std::net::IpAddr;
 
 use weft_nic::Card;
 use weft_time::Instant;
 use weft_waist::Engine;
 
-use crate::{Address, Datagram, Outgoing, RocePath, UdpPort};
+use crate::{Address, Datagram, RocePath, UdpPort};
 
-/// Connects a [`Card`] with a port for RoCE v2 and one for Weft datagrams.
+/// Connects a [`Card`] with a port for RoCE v2.
 ///
 /// The ICRC covers the addresses and the IP identification, which a UDP socket does not show. The local address is
 /// the one to which peers send. For outgoing packets, [`UdpPort`] reports the identification that they will carry.
@@ -18,13 +18,12 @@ use crate::{Address, Datagram, Outgoing, RocePath, UdpPort};
 pub struct CardPorts<E> {
     card: Card<E>,
     path: RocePath,
-    outgoing: Outgoing,
 }
 
 impl<E: Engine> CardPorts<E> {
-    /// `address` is the address of the ports to which peers send.
+    /// `address` is the address of the port to which peers send.
     pub fn new(card: Card<E>, address: impl Into<IpAddr>) -> Self {
-        Self { card, path: RocePath::new(address.into()), outgoing: Outgoing::default() }
+        Self { card, path: RocePath::new(address.into()) }
     }
 
     /// The card, to inspect its state.
@@ -52,17 +51,6 @@ impl<E: Engine> CardPorts<E> {
     /// Processes a datagram that has arrived on the RoCE v2 port.
     pub fn receive_roce<A: Address>(&mut self, now: Instant, datagram: Datagram<'_, A>) {
         self.path.receive(now, datagram, &mut self.card);
-    }
-
-    /// Processes a datagram that has arrived on the port of Weft datagrams.
-    pub fn receive_datagram(&mut self, now: Instant, datagram: Datagram<'_>) {
-        self.card.receive_datagram(now, datagram.from, datagram.bytes);
-    }
-
-    /// Moves Weft datagrams to their port until there are no more or the port is full. `take` gets each datagram with
-    /// its destination first, and returns whether it has taken it to a destination in the same process.
-    pub fn transmit_datagrams(&mut self, port: &mut UdpPort, take: impl FnMut(SocketAddrV4, &[u8]) -> bool) {
-        self.outgoing.transmit_except(port, |datagram| self.card.poll_datagram(datagram), take);
     }
 
     /// Moves RoCE v2 packets to their port until there are no more or the port is full.

@@ -1,6 +1,6 @@
 //! The file with a node's data.
 
-use std::net::{SocketAddrV4, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::sync::mpsc;
 
@@ -22,13 +22,13 @@ pub(crate) fn open_log(
     path: &Path,
     engine: &weft_kv::Parameters,
     fresh: Incarnation,
-    agent: SocketAddrV4,
+    agent: SocketAddr,
 ) -> Result<KvLog, String> {
     let fail = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(|error| fail(&error))?;
     }
-    let waker = UdpSocket::bind((*agent.ip(), 0)).map_err(|error| fail(&error))?;
+    let waker = UdpSocket::bind((agent.ip(), 0)).map_err(|error| fail(&error))?;
     let (flushed, ended) = mpsc::channel();
     let wake = move || {
         // Lost wake-ups do no harm: the receiver checks all that has been flushed, not the number of messages.
@@ -62,7 +62,7 @@ mod tests {
         let path = folder.path().join("node0.weft");
         let engine =
             weft_kv::Parameters { buckets: 16, value_bytes_max: 64, ..weft_kv::Parameters::default() };
-        let agent = SocketAddrV4::new([127, 0, 0, 1].into(), 9);
+        let agent = SocketAddr::from(([127, 0, 0, 1], 9));
         drop(open_log(&path, &engine, Incarnation::FIRST, agent).unwrap());
         let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
         for sector in 0..2 {

@@ -1,18 +1,19 @@
 //! The loop that drives one endpoint over its ports.
 
 use std::io;
+use std::net::SocketAddrV4;
 use std::os::fd::BorrowedFd;
 
 use weft_time::Instant;
 
-use crate::{Clock, Datagram, IdlePolicy, Poller, Stop, UdpPort, system};
+use crate::{Address, Clock, Datagram, IdlePolicy, Poller, Stop, UdpPort, system};
 
 /// A state machine that a thread drives over its ports: a node, or a client.
-pub trait Endpoint {
+pub trait Endpoint<A: Address = SocketAddrV4> {
     /// Processes a datagram that has arrived on the port of this index. `now` was read after its arrival. So a
     /// decision that depends on the time, for example whether a lease is valid, is made for a time at which the
     /// datagram had arrived.
-    fn receive(&mut self, now: Instant, port: usize, datagram: Datagram<'_>);
+    fn receive(&mut self, now: Instant, port: usize, datagram: Datagram<'_, A>);
 
     /// A descriptor beside the ports, which is readable when [`Endpoint::receive_from_descriptor`] has something to do.
     /// It stays the same.
@@ -36,7 +37,7 @@ pub trait Endpoint {
 
     /// Queues datagrams for as long as the ports have room. It is called last in each round, so that datagrams
     /// caused by several received ones are sent together.
-    fn transmit(&mut self, now: Instant, ports: &mut [UdpPort]);
+    fn transmit(&mut self, now: Instant, ports: &mut [UdpPort<A>]);
 }
 
 /// Drives `endpoint` over `ports` in this thread until `stop` is requested. Each round receives a batch from every
@@ -47,9 +48,9 @@ pub trait Endpoint {
 /// # Errors
 /// Only errors after which no port works, such as a closed descriptor. The ports count errors that a peer or the
 /// network may cause.
-pub fn run(
-    endpoint: &mut impl Endpoint,
-    ports: &mut [UdpPort],
+pub fn run<A: Address>(
+    endpoint: &mut impl Endpoint<A>,
+    ports: &mut [UdpPort<A>],
     clock: Clock,
     policy: IdlePolicy,
     stop: &Stop,
@@ -103,19 +104,19 @@ pub fn run(
 }
 
 /// Number of datagrams that the kernel has accepted.
-fn sent(ports: &[UdpPort]) -> u64 {
+fn sent<A: Address>(ports: &[UdpPort<A>]) -> u64 {
     ports.iter().map(|port| port.counters().sent).sum()
 }
 
 /// Number of datagrams that full ports have refused.
-fn refused(ports: &[UdpPort]) -> u64 {
+fn refused<A: Address>(ports: &[UdpPort<A>]) -> u64 {
     ports.iter().map(|port| port.counters().not_queued).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
-    use std::net::{Ipv4Addr, SocketAddrV4};
+    use std::net::Ipv4Addr;
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
     use std::process::Command;

@@ -9,10 +9,11 @@
 //! - [`Poller`] and [`IdlePolicy`]: one thread waits for all of its ports, by polling, by sleeping or by one
 //!   after the other;
 //! - [`Endpoint`] and [`run`]: the loop that drives one node or client over its ports until a [`Stop`];
-//! - [`CardPorts`]: a card of [`weft_nic`] between its two ports; [`RocePath`]: any [`RoceEnd`] behind a UDP socket;
+//! - [`CardPorts`]: a card of [`weft_nic`] behind its port; [`RocePath`]: any [`RoceEnd`] behind a UDP socket;
 //! - [`Context`]: the verbs of a program on a [`Device`], which is a card over a UDP socket ([`SocketDevice`]) or any
 //!   NIC on a port for frames ([`FrameDevice`]); [`Introduction`] and [`connect`]: how two programs' queue pairs meet;
 //! - [`RegionEnd`]: one end of two programs that write into each other's memory;
+//! - [`Directory`]: where the machines of a cluster are now, by address or by name;
 //! - [`Node`] and [`run_node`]: a node of a key-value cluster; [`run_membership`]: its membership service;
 //! - a server for clients of Redis at a node, if it is configured;
 //! - [`FileDisk`]: a file as the disk of a store;
@@ -53,7 +54,8 @@
 //! identifications it writes is not known.
 //!
 //! IPv6 ([`SocketDevice::open_ipv6`]) has no identification: the ICRC is checked in full, 2^-32, and segmentation
-//! may be on everywhere. Weft's clusters, the soft NIC and the gateware use IPv4.
+//! may be on everywhere. The frames of the soft NIC and of the gateware are those of IPv4. Inside the card of a node,
+//! the others have IPv4 addresses by their numbers, whatever their addresses on the network are.
 
 #![deny(unsafe_code)]
 
@@ -61,14 +63,17 @@ mod address;
 mod announcement;
 mod card_ports;
 mod clock;
+mod cluster_card;
 mod connection;
 mod cores;
 mod data;
 mod device;
+mod directory;
 mod disk;
 mod drive;
 mod frame_port;
 mod identification;
+mod inside;
 pub mod log;
 mod membership;
 mod metrics;
@@ -81,6 +86,7 @@ pub mod process;
 mod readings;
 mod redis;
 mod region_end;
+mod resolve;
 mod roce_end;
 mod status;
 mod stop;
@@ -95,6 +101,7 @@ pub use clock::Clock;
 pub use connection::{ConnectionOptions, Introduction, NoIntroduction, RemoteMemory, connect};
 pub use cores::{NoSuchCore, cores, keep_to_core};
 pub use device::{Context, Device, FrameDevice, SocketDevice};
+pub use directory::{Directory, DirectoryError};
 pub use disk::{FileDisk, FileDiskError};
 pub use drive::{Endpoint, run};
 pub use frame_port::{FramePort, PacketPort, TapPort, XdpPort};

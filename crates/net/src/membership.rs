@@ -2,20 +2,21 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use weft_cluster::status::{StatusAnswer, StatusPart, is_status};
 use weft_cluster::{
-    Durable, DurableError, NodeConfig, Phase, Reason, Server, ServerCounters, Service, ServiceConfig,
-    ServiceParameters,
+    Durable, DurableError, Family, Host, NodeConfig, Origin, Phase, Reason, Server, ServerCounters, Service,
+    ServiceConfig, ServiceParameters,
 };
 use weft_time::Instant;
-use weft_waist::{NodeSet, View};
+use weft_waist::{NodeId, NodeSet, View};
 
 use crate::announcement::{Announcement, Announcer};
+use crate::resolve::own_address;
 use crate::status::StatusDesk;
-use crate::{BindError, Clock, Datagram, Endpoint, IdlePolicy, PortOptions, Stop, UdpPort, run};
+use crate::{BindError, Clock, Datagram, Directory, Endpoint, IdlePolicy, PortOptions, Stop, UdpPort, run};
 
 /// Why a membership service does not run.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +59,7 @@ pub enum MembershipError {
 /// The service with its state file, and what has been logged about it.
 #[derive(Debug)]
 pub(crate) struct MembershipHost {
-    server: Server<SocketAddrV4>,
+    server: Server<SocketAddr>,
     desk: StatusDesk,
     state_file: Option<PathBuf>,
     announced: View,
@@ -66,14 +67,44 @@ pub(crate) struct MembershipHost {
     halted: bool,
     /// The nodes that were logged as excluded because they and others do not receive each other's beacons.
     partitioned: NodeSet,
+    /// The nodes that were logged to report from other addresses than those of their names.
+    elsewhere: NodeSet,
+}
+
+/// What is known about the address `from`, from which `node` has reported, one of the nodes that are the first places
+/// of `directory`. The name of a node that seems to have moved is looked up; `elsewhere` has the nodes of which that
+/// was logged since they reported from where they are.
+fn origin(directory: &mut Directory, elsewhere: &mut NodeSet, node: NodeId, from: IpAddr) -> Origin {
+    let number = node.index();
+    let current = directory.address(number).map(|address| address.ip());
+    let name = match &directory.place(number).host {
+        Host::Address(configured) => return Origin::at_address(from, *configured),
+        Host::Name(_) if current == Some(from) => {
+            *elsewhere = elsewhere.without(node);
+            return Origin::Own;
+        }
+        Host::Name(name) => name,
+    };
+    if let Some(current) = current
+        && !elsewhere.contains(node)
+    {
+        *elsewhere = elsewhere.with(node);
+        tracing::warn!(
+            node = number,
+            %from,
+            "membership drops what node {number} sends from {from}: {name} is at {current}, and is looked up again"
+        );
+    }
+    directory.doubt(number);
+    Origin::Elsewhere
 }
 
 impl MembershipHost {
     /// A service that continues from its state file, if there is one.
     pub(crate) fn open(config: &ServiceConfig, now: Instant) -> Result<Self, MembershipError> {
-        let ServiceConfig { cluster, nodes, replicas, serve, .. } = config;
+        let ServiceConfig { cluster, peers, replicas, serve, .. } = config;
         let parameters =
-            ServiceParameters { replicas: *replicas, ..ServiceParameters::new(*nodes, serve.lease) };
+            ServiceParameters { replicas: *replicas, ..ServiceParameters::new(peers.len(), serve.lease) };
         let stored = serve.state_file.as_deref().map(read_state).transpose()?.flatten();
         if let Some(path) = &serve.state_file {
             check_writable(path)
@@ -98,6 +129,7 @@ impl MembershipHost {
             announced: View::default(),
             halted: false,
             partitioned: NodeSet::EMPTY,
+            elsewhere: NodeSet::EMPTY,
         })
     }
 
@@ -106,7 +138,13 @@ impl MembershipHost {
         Some(Self::open(&config.service()?, now))
     }
 
-    pub(crate) fn receive(&mut self, now: Instant, datagram: Datagram<'_>) {
+    /// Processes a datagram. The first places of `directory` are those of the nodes.
+    pub(crate) fn receive(
+        &mut self,
+        now: Instant,
+        datagram: Datagram<'_, SocketAddr>,
+        directory: &mut Directory,
+    ) {
         if is_status(datagram.bytes) {
             if let Some(request) =
                 self.desk.take(now, datagram.bytes).filter(|request| request.part == StatusPart::Service)
@@ -117,7 +155,12 @@ impl MembershipHost {
             return;
         }
         // The server counts datagrams that are no heartbeat.
-        let _ = self.server.receive_from(now, datagram.from, Some(*datagram.from.ip()), datagram.bytes);
+        let (nodes, from) = (self.server.service().size().0, datagram.from);
+        let elsewhere = &mut self.elsewhere;
+        let _ = self.server.receive_from(now, from, datagram.bytes, |node| {
+            // The service itself refuses the number of a node that does not exist.
+            if node.index() < nodes { origin(directory, elsewhere, node, from.ip()) } else { Origin::Own }
+        });
     }
 
     pub(crate) fn next_deadline(&self) -> Instant {
@@ -131,7 +174,7 @@ impl MembershipHost {
     }
 
     /// Stores the state that must survive a restart, then queues the answers.
-    pub(crate) fn transmit(&mut self, port: &mut UdpPort) -> Result<(), MembershipError> {
+    pub(crate) fn transmit(&mut self, port: &mut UdpPort<SocketAddr>) -> Result<(), MembershipError> {
         if let Some(durable) = self.server.take_unsaved()
             && let Some(path) = &self.state_file
         {
@@ -236,25 +279,28 @@ fn write_state(path: &Path, durable: &Durable) -> io::Result<()> {
 /// A membership service in a process of its own.
 struct Alone<'a> {
     host: MembershipHost,
+    directory: Directory,
     clock: Clock,
     stop: &'a Stop,
     failure: Option<MembershipError>,
 }
 
-impl Endpoint for Alone<'_> {
-    fn receive(&mut self, now: Instant, _port: usize, datagram: Datagram<'_>) {
-        self.host.receive(now, datagram);
+impl Endpoint<SocketAddr> for Alone<'_> {
+    fn receive(&mut self, now: Instant, _port: usize, datagram: Datagram<'_, SocketAddr>) {
+        self.host.receive(now, datagram, &mut self.directory);
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        Some(self.host.next_deadline())
+        let directory = self.directory.next_deadline();
+        directory.into_iter().chain([self.host.next_deadline()]).min()
     }
 
     fn handle_deadline(&mut self, now: Instant) {
         self.host.handle_deadline(now);
+        self.directory.check(now);
     }
 
-    fn transmit(&mut self, now: Instant, ports: &mut [UdpPort]) {
+    fn transmit(&mut self, now: Instant, ports: &mut [UdpPort<SocketAddr>]) {
         if self.failure.is_some() {
             return;
         }
@@ -268,16 +314,21 @@ impl Endpoint for Alone<'_> {
 }
 
 /// Runs a membership service in a process of its own until `stop` is requested. It [logs](crate::log) when it is
-/// ready (`membership ready on 127.0.0.1:4794`), and an [`Announcement`] for each view.
+/// ready (`membership ready on 127.0.0.1:4794`), and an [`Announcement`] for each view. If it is configured by name, it
+/// waits until the name resolves to an address of this machine.
 ///
 /// # Errors
 /// Why it cannot run, in one line with the remedy.
 pub fn run_membership(config: &ServiceConfig, stop: &Stop) -> Result<(), MembershipError> {
     let clock = Clock::starting_now();
-    let mut ports = [UdpPort::bind(config.address, &PortOptions::default())?];
+    let Some(own) = own_address(&config.address.host, config.family(), stop)? else { return Ok(()) };
+    let mut ports = [UdpPort::bind(SocketAddr::new(own, config.address.port), &PortOptions::default())?];
+    let nodes = config.peers.iter().map(|(_, peer)| peer.datagram_place()).collect();
+    let directory = Directory::new(nodes, Family::of(own))?;
     let host = MembershipHost::open(config, clock.now())?;
-    tracing::info!(address = %config.address, "membership ready on {}", config.address);
-    let mut alone = Alone { host, clock, stop, failure: None };
+    let address = ports[0].local_address();
+    tracing::info!(%address, "membership ready on {address}");
+    let mut alone = Alone { host, directory, clock, stop, failure: None };
     run(&mut alone, &mut ports, clock, IdlePolicy::SLEEP, stop)?;
     alone.failure.map_or(Ok(()), Err)
 }
@@ -286,19 +337,29 @@ pub fn run_membership(config: &ServiceConfig, stop: &Stop) -> Result<(), Members
 mod tests {
     use std::net::Ipv4Addr;
 
-    use weft_cluster::{ClusterConfig, ClusterName, ServeConfig};
+    use weft_cluster::{ClusterConfig, ClusterName, PeerConfig, Peers, Place, ServeConfig};
     use weft_time::Duration;
     use weft_waist::EngineState;
 
     use super::*;
     use crate::log::{LogFormat, LogLevel};
 
+    fn peers(nodes: usize) -> Peers {
+        let peer = |node: usize| PeerConfig::new(Ipv4Addr::new(127, 0, 0, node as u8 + 1));
+        Peers::new((0..nodes).map(peer).collect()).unwrap()
+    }
+
+    fn directory(peers: &Peers) -> Directory {
+        let places = peers.iter().map(|(_, peer)| peer.datagram_place()).collect();
+        Directory::new(places, Family::V4).unwrap()
+    }
+
     fn service(nodes: usize, state_file: &Path) -> ServiceConfig {
         ServiceConfig {
             cluster: ClusterName::default(),
-            nodes,
+            peers: peers(nodes),
             replicas: nodes,
-            address: SocketAddrV4::new(Ipv4Addr::LOCALHOST, 4794),
+            address: Place::new(Ipv4Addr::LOCALHOST, 4794),
             serve: ServeConfig { lease: Duration::from_ms(100), state_file: Some(state_file.to_owned()) },
         }
     }
@@ -315,9 +376,7 @@ mod tests {
             durable: false,
         });
         let engines = weft_cluster::EnginesConfig { kv, ..Default::default() };
-        let places: Vec<_> =
-            (1..=nodes as u8).map(|node| SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, node), 4793)).collect();
-        weft_cluster::Profile::new(&engines, 1_500, &places)
+        weft_cluster::Profile::of(&engines, 1_500, &peers(nodes))
     }
 
     fn heartbeat(nodes: usize, node: usize) -> weft_cluster::Datagram {
@@ -344,12 +403,12 @@ mod tests {
     }
 
     /// The address from which a node reports.
-    fn place(node: usize) -> SocketAddrV4 {
-        SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, node as u8 + 1), 50_000)
+    fn place(node: usize) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, node as u8 + 1], 50_000))
     }
 
-    fn port() -> UdpPort {
-        UdpPort::bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), &PortOptions::default()).unwrap()
+    fn port() -> UdpPort<SocketAddr> {
+        UdpPort::bind(SocketAddr::from(([127, 0, 0, 1], 0)), &PortOptions::default()).unwrap()
     }
 
     #[test]
@@ -360,7 +419,7 @@ mod tests {
         let mut ports = port();
         for node in 0..2 {
             let datagram = Datagram { from: place(node), bytes: &heartbeat(2, node), identification: 0 };
-            host.receive(Instant::ZERO, datagram);
+            host.receive(Instant::ZERO, datagram, &mut directory(&peers(2)));
             host.transmit(&mut ports).unwrap();
         }
         assert!(ports.queued() >= 2);
@@ -396,11 +455,13 @@ mod tests {
         }
         let config = ClusterConfig::parse(&text).unwrap().node(weft_waist::NodeId::new(0).unwrap()).unwrap();
         let mut host = MembershipHost::of_node(&config, Instant::ZERO).unwrap().unwrap();
+        let mut directory = directory(&config.peers);
         let mut beat = |ms, node, epoch: u32, state| {
             let status = weft_waist::EngineStatus { epoch: weft_waist::Epoch(epoch), state };
             let bytes = heartbeat_with(config.profile(), node, status);
             let now = Instant::ZERO + Duration::from_ms(ms);
-            host.receive(now, Datagram { from: place(node), bytes: &bytes, identification: 0 });
+            let datagram = Datagram { from: place(node), bytes: &bytes, identification: 0 };
+            host.receive(now, datagram, &mut directory);
             host.server.service().view()
         };
         for (epoch, state) in [(0, EngineState::Starting), (1, EngineState::Full)] {
@@ -417,6 +478,29 @@ mod tests {
     }
 
     #[test]
+    fn a_node_known_by_name_reports_from_where_its_name_points_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut host = open(1, &folder.path().join("state.toml")).unwrap();
+        let peers = Peers::new(vec![PeerConfig::new("localhost".parse::<Host>().unwrap())]).unwrap();
+        let (mut directory, mut now) = (directory(&peers), Instant::ZERO);
+        while directory.address(0).is_none() {
+            now += Duration::from_ms(100);
+            directory.check(now);
+            std::thread::yield_now();
+        }
+        let said = crate::log::tests::logged(LogFormat::Text, LogLevel::INFO, || {
+            for from in [1, 1, 0, 1] {
+                let datagram = Datagram { from: place(from), bytes: &heartbeat(1, 0), identification: 0 };
+                host.receive(now, datagram, &mut directory);
+            }
+        });
+        assert_eq!(host.server.service().view().full.len(), 1);
+        assert_eq!(host.counters().list()[5], ("heartbeats_from_elsewhere", 3));
+        let line = "membership drops what node 0 sends from 127.0.0.2: localhost is at 127.0.0.1";
+        assert_eq!(said.matches(line).count(), 2, "{said}");
+    }
+
+    #[test]
     fn what_cannot_be_stored_is_not_said() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.toml");
@@ -425,7 +509,7 @@ mod tests {
         drop(folder);
         let mut out = port();
         let datagram = Datagram { from: place(0), bytes: &heartbeat(1, 0), identification: 0 };
-        host.receive(Instant::ZERO, datagram);
+        host.receive(Instant::ZERO, datagram, &mut directory(&peers(1)));
         assert!(matches!(host.transmit(&mut out), Err(MembershipError::Unwritable { .. })));
         assert_eq!(out.queued(), 0);
     }

@@ -4,7 +4,7 @@
 //! node never waits for the thread: while the thread is formatting an answer, the node skips a publication.
 
 use std::fmt;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ const HANGS_AFTER: Duration = Duration::from_secs(10);
     "[cluster] metrics_port: TCP {address} cannot be opened: {reason}; choose another port, or remove the line"
 )]
 pub struct MetricsError {
-    address: SocketAddrV4,
+    address: SocketAddr,
     reason: String,
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct MetricsServer {
 
 impl MetricsServer {
     /// Starts to serve at this address.
-    pub(crate) fn start(address: SocketAddrV4, board: Board) -> Result<Self, MetricsError> {
+    pub(crate) fn start(address: SocketAddr, board: Board) -> Result<Self, MetricsError> {
         let error = |reason: String| MetricsError { address, reason };
         let server = Arc::new(Server::http(address).map_err(|source| error(source.to_string()))?);
         let theirs = Arc::clone(&server);

@@ -2,14 +2,14 @@
 //! here.
 
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use weft_cluster::status::{COUNTERS_PER_PAGE, CounterPage, NodeStatus, StatusAnswer, StatusPart, is_status};
 use weft_cluster::{
-    AgentParameters, Incarnation, Mismatch, NodeConfig, ROCE_PORT, Reason, Text, is_membership,
+    AgentParameters, Family, Incarnation, Mismatch, NodeConfig, Place, ROCE_PORT, Reason, Text, is_membership,
 };
 use weft_kv::Role;
 use weft_nic::{Card, HostCommand};
@@ -22,17 +22,20 @@ use weft_verbs::{PathMtu, Target};
 use weft_waist::{NodeId, View};
 
 use crate::announcement::{Announcement, Announcer, name_of};
+use crate::cluster_card::ClusterCard;
 use crate::data::{WAKE, open_log};
+use crate::inside;
 use crate::membership::MembershipHost;
 use crate::metrics::{Board, MetricsError, MetricsServer};
 use crate::readings;
 use crate::redis::{RedisError, RedisServer};
+use crate::resolve::own_address;
 use crate::status::StatusDesk;
 use crate::system;
 use crate::transactions::RecordFile;
 use crate::watch::{NodeMonitor, OversizeMonitor};
 use crate::{
-    BindError, CardPorts, Clock, Datagram, Endpoint, IdlePolicy, MembershipError, NoSuchCore, PortOptions,
+    BindError, Clock, Datagram, Directory, Endpoint, IdlePolicy, MembershipError, NoSuchCore, PortOptions,
     Stop, UdpPort, keep_to_core, run,
 };
 
@@ -117,18 +120,17 @@ struct Metrics {
 }
 
 impl Metrics {
-    fn open(address: SocketAddrV4) -> Result<Self, MetricsError> {
+    fn open(address: SocketAddr) -> Result<Self, MetricsError> {
         let board = Board::default();
         let server = MetricsServer::start(address, board.clone())?;
         Ok(Self { board, _server: server })
     }
 }
 
-/// The server for clients of Redis, with the index and the address of its port.
+/// The server for clients of Redis, with the index of its port.
 struct Redis {
     server: RedisServer,
     port: usize,
-    address: SocketAddrV4,
     /// Whether the server and the engines have more for each other.
     goes_on: bool,
 }
@@ -145,11 +147,12 @@ impl Redis {
 /// it waits or restarts.
 pub struct Node<'a> {
     clock: Clock,
-    card: CardPorts<NodeEngine>,
+    card: ClusterCard,
     node: weft_node::Node<NodeHalf>,
-    service_address: SocketAddrV4,
-    /// Addresses at which the other nodes receive Weft's datagrams.
-    peers: Vec<(NodeId, SocketAddrV4)>,
+    /// Where the nodes receive Weft's datagrams, by number, and behind them, where the membership service does.
+    directory: Directory,
+    /// Number of nodes of the cluster.
+    nodes: usize,
     service: Option<MembershipHost>,
     record: Option<RecordFile>,
     announced: Option<(View, Role)>,
@@ -167,31 +170,29 @@ pub struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// Opens the ports of the configured node. Its engines use the data types and procedures in `registry`. If the
-    /// node cannot go on, it requests `stop`, and [`Node::into_result`] returns the reason.
+    /// Opens the ports of the configured node, whose host has the address `own`. Its engines use the data types and
+    /// procedures in `registry`. If the node cannot go on, it requests `stop`, and [`Node::into_result`] returns the
+    /// reason.
     ///
     /// # Errors
     /// A port cannot be opened, an engine cannot be made as configured, or a file cannot be used.
     pub fn open(
         config: &NodeConfig,
+        own: IpAddr,
         registry: &Registry<'_>,
-        clock: Clock,
-        stop: &'a Stop,
-    ) -> Result<(Self, Vec<UdpPort>), NodeError> {
-        let own = config.own();
+        (clock, stop): (Clock, &'a Stop),
+    ) -> Result<(Self, Vec<UdpPort<SocketAddr>>), NodeError> {
         let mut engines = registry.engines(config)?;
         let standard = PortOptions::default();
         // The receive offload of a real link may join datagrams, which hides the identifications that the ICRC
-        // covers. So segmentation is on only on loopback.
-        let roce = PortOptions { segmentation: own.address.is_loopback(), ..standard };
-        let mut ports = vec![
-            UdpPort::bind(own.datagram_address(), &standard)?,
-            UdpPort::bind(SocketAddrV4::new(own.address, ROCE_PORT), &roce)?,
-            UdpPort::bind(SocketAddrV4::new(own.address, 0), &standard)?,
-        ];
+        // covers. So segmentation is on only on loopback, and with IPv6, which has no identifications.
+        let roce = PortOptions { segmentation: own.is_loopback() || own.is_ipv6(), ..standard };
+        let open = |port, options| UdpPort::bind(SocketAddr::new(own, port), options);
+        let datagram_port = config.own().datagram_port;
+        let mut ports = vec![open(datagram_port, &standard)?, open(ROCE_PORT, &roce)?, open(0, &standard)?];
         let mut port_names = vec!["datagram", "roce", "agent"];
         if config.membership.serve.is_some() {
-            ports.push(UdpPort::bind(config.membership.address, &standard)?);
+            ports.push(open(config.membership.address.port, &standard)?);
             port_names.push("membership");
         }
         let service = MembershipHost::of_node(config, clock.now()).transpose()?;
@@ -200,17 +201,12 @@ impl<'a> Node<'a> {
         let open_record =
             |path: PathBuf| RecordFile::open(&path).map_err(|source| NodeError::Record { path, source });
         let record = record.map(open_record).transpose()?;
-        let metrics = config.metrics_port.map(|port| Metrics::open(SocketAddrV4::new(own.address, port)));
+        let metrics = config.metrics_port.map(|port| Metrics::open(SocketAddr::new(own, port)));
         let metrics = metrics.transpose()?;
         let mut redis = None;
         if let Some(settings) = &config.redis {
-            let (server, port) = RedisServer::open(config, settings, clock)?;
-            redis = Some(Box::new(Redis {
-                server,
-                port: ports.len(),
-                address: port.local_address(),
-                goes_on: false,
-            }));
+            let (server, port) = RedisServer::open(config, settings, own, clock)?;
+            redis = Some(Box::new(Redis { server, port: ports.len(), goes_on: false }));
             ports.push(port);
             port_names.push("redis");
         }
@@ -231,7 +227,7 @@ impl<'a> Node<'a> {
         let parameters = CardParameters {
             node: config.node,
             incarnation,
-            peers: config.peers.iter().map(|(_, peer)| peer.datagram_address()).collect(),
+            peers: (0..config.peers.len()).map(inside::node).collect(),
             datagram_bytes: datagram_bytes(config),
             connection: processes::connection_parameters(path_mtu(config)),
         };
@@ -243,16 +239,14 @@ impl<'a> Node<'a> {
             agent: AgentParameters::default(),
             identity: Some((config.cluster, config.profile())),
         };
-        let (number, address) = (config.node.index(), own.datagram_address());
+        let (number, address) = (config.node.index(), ports[DATAGRAM].local_address());
         tracing::info!(node = number, %address, "node {number} ready on {address}");
         let mut node = Self {
             clock,
-            card: CardPorts::new(card, own.address),
+            card: ClusterCard::new(card, config.peers.len(), own),
             node: weft_node::Node::new(parameters, halves),
-            service_address: config.membership.address,
-            peers: (config.peers.iter().filter(|(peer, _)| *peer != config.node))
-                .map(|(id, peer)| (id, peer.datagram_address()))
-                .collect(),
+            directory: directory(config, own)?,
+            nodes: config.peers.len(),
             service,
             record,
             announced: None,
@@ -283,12 +277,16 @@ impl<'a> Node<'a> {
     /// Counters of the card, the engines and, if it is embedded, the membership service.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let service = self.service.iter().flat_map(|service| service.counters().list());
-        let own = [("membership_strangers", self.strangers), ("status_refused", self.desk.refused())];
+        let own = [
+            ("membership_strangers", self.strangers),
+            ("status_refused", self.desk.refused()),
+            ("undelivered", self.card.undelivered()),
+        ];
         self.card.card().counters().into_iter().chain(own).chain(service).collect()
     }
 
     /// Answers a status request.
-    fn answer_status(&mut self, now: Instant, datagram: Datagram<'_>) {
+    fn answer_status(&mut self, now: Instant, datagram: Datagram<'_, SocketAddr>) {
         let Some(request) = self.desk.take(now, datagram.bytes) else { return };
         let card = self.card.card();
         let answer = match request.part {
@@ -324,7 +322,7 @@ impl<'a> Node<'a> {
     }
 
     /// Publishes the metrics, if they are served.
-    fn publish(&self, now: Instant, ports: &[UdpPort]) {
+    fn publish(&self, now: Instant, ports: &[UdpPort<SocketAddr>]) {
         if self.metrics.is_none() {
             return;
         }
@@ -408,28 +406,22 @@ impl<'a> Node<'a> {
     /// Moves the engines' datagrams to their port, and those between the engines and the server for clients of Redis,
     /// until neither has more for the other or it is time for the node's other work. Returns the time, which has gone
     /// on.
-    fn transmit_datagrams(&mut self, mut now: Instant, ports: &mut [UdpPort]) -> Instant {
+    fn transmit_datagrams(&mut self, mut now: Instant, ports: &mut [UdpPort<SocketAddr>]) -> Instant {
         let Some(mut redis) = self.redis.take() else {
-            self.card.transmit_datagrams(&mut ports[DATAGRAM], |_, _| false);
+            self.card.transmit_datagrams(&mut ports[DATAGRAM], &self.directory, |_| {});
             return now;
         };
-        let Redis { server, port, address, goes_on } = &mut *redis;
+        let Redis { server, port, goes_on } = &mut *redis;
         for _ in 0..EXCHANGES_MAX {
             // Requests of clients have arrived since the round began, and the node may serve them only if its lease is
             // valid by now.
             now = self.clock.now();
-            server.transmit(&mut ports[*port], |bytes| {
-                self.card.receive_datagram(now, Datagram { from: *address, bytes, identification: 0 });
-            });
+            server.transmit(&mut ports[*port], &self.directory, |bytes| self.card.receive_own(now, bytes));
             self.settle(now);
             *goes_on = false;
-            self.card.transmit_datagrams(&mut ports[DATAGRAM], |to, bytes| {
-                let is_answer = to == *address;
-                if is_answer {
-                    server.receive_own(now, bytes);
-                    *goes_on = true;
-                }
-                is_answer
+            self.card.transmit_datagrams(&mut ports[DATAGRAM], &self.directory, |answer| {
+                server.receive(now, answer);
+                *goes_on = true;
             });
             if !*goes_on {
                 break;
@@ -440,7 +432,7 @@ impl<'a> Node<'a> {
     }
 
     /// Writes answers to clients of Redis. Datagrams are sent before, so that the other nodes work meanwhile.
-    fn write_answers(&mut self, ports: &mut [UdpPort]) {
+    fn write_answers(&mut self, ports: &mut [UdpPort<SocketAddr>]) {
         let Some(redis) = self.redis.as_mut().filter(|redis| redis.server.has_answers()) else { return };
         let sent = ports[DATAGRAM].flush().and_then(|_| ports[redis.port].flush());
         redis.server.write_answers();
@@ -450,15 +442,22 @@ impl<'a> Node<'a> {
     }
 
     /// Queues the datagrams of the agent and, if it is embedded, of the membership service.
-    fn transmit_membership(&mut self, now: Instant, ports: &mut [UdpPort]) {
+    fn transmit_membership(&mut self, now: Instant, ports: &mut [UdpPort<SocketAddr>]) {
+        // If a port is full, a beacon or heartbeat is lost like any other datagram: the next one follows soon.
+        let (nodes, own) = (self.nodes, self.node.id().index());
         if let Some(beacon) = self.node.poll_beacon(now) {
-            for (_, address) in &self.peers {
-                ports[DATAGRAM].push(*address, &beacon);
+            for node in (0..nodes).filter(|node| *node != own) {
+                if let Some(address) = self.directory.address(node) {
+                    self.directory.note_sent(now, node);
+                    ports[DATAGRAM].push(address, &beacon);
+                }
             }
         }
-        if let Some(heartbeat) = self.node.poll_membership(now) {
-            // If the port is full, the heartbeat is lost like any other datagram: the next one follows soon.
-            ports[AGENT].push(self.service_address, &heartbeat);
+        if let Some(heartbeat) = self.node.poll_membership(now)
+            && let Some(address) = self.directory.address(nodes)
+        {
+            self.directory.note_sent(now, nodes);
+            ports[AGENT].push(address, &heartbeat);
         }
         if let Some(service) = &mut self.service {
             if let Err(error) = service.transmit(&mut ports[SERVICE]) {
@@ -529,8 +528,8 @@ struct Leaving<'a, 'b> {
     done: &'a Stop,
 }
 
-impl Endpoint for Leaving<'_, '_> {
-    fn receive(&mut self, now: Instant, port: usize, datagram: Datagram<'_>) {
+impl Endpoint<SocketAddr> for Leaving<'_, '_> {
+    fn receive(&mut self, now: Instant, port: usize, datagram: Datagram<'_, SocketAddr>) {
         if port == AGENT || port == SERVICE {
             self.node.receive(now, port, datagram);
         }
@@ -547,7 +546,7 @@ impl Endpoint for Leaving<'_, '_> {
         }
     }
 
-    fn transmit(&mut self, now: Instant, ports: &mut [UdpPort]) {
+    fn transmit(&mut self, now: Instant, ports: &mut [UdpPort<SocketAddr>]) {
         self.node.transmit_membership(now, ports);
         if self.node.node.has_left() || now >= self.until || self.node.failure.is_some() {
             self.done.request();
@@ -555,7 +554,7 @@ impl Endpoint for Leaving<'_, '_> {
     }
 }
 
-impl Endpoint for Node<'_> {
+impl Endpoint<SocketAddr> for Node<'_> {
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.redis.as_ref().map(|redis| redis.server.watched())
     }
@@ -564,22 +563,28 @@ impl Endpoint for Node<'_> {
         self.redis.as_mut().map_or(Ok(0), |redis| redis.server.serve())
     }
 
-    fn receive(&mut self, now: Instant, port: usize, datagram: Datagram<'_>) {
+    fn receive(&mut self, now: Instant, port: usize, datagram: Datagram<'_, SocketAddr>) {
+        let sender = self.directory.find(datagram.from);
+        if let Some(sender) = sender {
+            self.directory.note_heard(sender);
+        }
+        let node = sender.filter(|node| *node < self.nodes);
         if let Some(redis) = self.redis.as_mut().filter(|redis| redis.port == port) {
-            redis.server.receive(now, datagram.from, datagram.bytes);
+            if node.is_some() {
+                redis.server.receive(now, datagram.bytes);
+            }
             return;
         }
         match port {
             DATAGRAM if is_status(datagram.bytes) => self.answer_status(now, datagram),
             DATAGRAM if is_membership(datagram.bytes) => {
-                let peer = self.peers.iter().find(|(_, address)| *address == datagram.from);
-                let is_beacon =
-                    peer.is_some_and(|(peer, _)| self.node.receive_beacon(now, *peer, datagram.bytes));
+                let peer = node.and_then(NodeId::new).filter(|peer| *peer != self.node.id());
+                let is_beacon = peer.is_some_and(|peer| self.node.receive_beacon(now, peer, datagram.bytes));
                 self.strangers += u64::from(!is_beacon);
             }
-            DATAGRAM => self.card.receive_datagram(now, datagram),
-            ROCE => self.card.receive_roce(now, datagram),
-            AGENT if datagram.from == self.service_address => {
+            DATAGRAM => self.card.receive_datagram(now, node, datagram),
+            ROCE => self.card.receive_roce(now, &self.directory, datagram),
+            AGENT if sender == Some(self.nodes) => {
                 let card = &mut OwnCard { card: self.card.card_mut(), now };
                 self.node.receive_membership(now, datagram.bytes, card);
             }
@@ -591,7 +596,7 @@ impl Endpoint for Node<'_> {
             AGENT => self.strangers += 1,
             _ => {
                 if let Some(service) = &mut self.service {
-                    service.receive(now, datagram);
+                    service.receive(now, datagram, &mut self.directory);
                 }
             }
         }
@@ -603,7 +608,11 @@ impl Endpoint for Node<'_> {
         let watch = Some(self.watch.next_check());
         let publish = Some(self.next_publish);
         let redis = self.redis.as_ref().and_then(|redis| redis.next_deadline());
-        [card, service, self.node.next_deadline(), watch, publish, redis].into_iter().flatten().min()
+        let directory = self.directory.next_deadline();
+        [card, service, self.node.next_deadline(), watch, publish, redis, directory]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn handle_deadline(&mut self, now: Instant) {
@@ -617,9 +626,10 @@ impl Endpoint for Node<'_> {
             redis.server.handle_deadline(now);
         }
         self.watch.check(now, &self.node, self.card.card());
+        self.directory.check(now);
     }
 
-    fn transmit(&mut self, now: Instant, ports: &mut [UdpPort]) {
+    fn transmit(&mut self, now: Instant, ports: &mut [UdpPort<SocketAddr>]) {
         self.settle(now);
         if self.failure.is_some() {
             return;
@@ -629,7 +639,7 @@ impl Endpoint for Node<'_> {
         if self.failure.is_some() {
             return;
         }
-        self.card.transmit_roce(now, &mut ports[ROCE]);
+        self.card.transmit_roce(now, &self.directory, &mut ports[ROCE]);
         self.transmit_membership(now, ports);
         if now >= self.next_publish {
             self.next_publish = now + PUBLISH_INTERVAL;
@@ -640,18 +650,19 @@ impl Endpoint for Node<'_> {
     }
 }
 
-/// Runs a node in this thread, on the configured core, until `stop` is requested. It [logs](crate::log) the events
-/// of [`Node`], beginning with `node 0 ready on 127.0.0.1:4793`, and at the end every counter that is not zero
-/// (`node 0 counted writes_led 12`).
-/// counted writes_led 12`).
+/// Runs a node in this thread, on the configured core, until `stop` is requested. It [logs](crate::log) the events of
+/// [`Node`], beginning with `node 0 ready on 127.0.0.1:4793`, and at the end every counter that is not zero (`node 0
+/// counted writes_led 12`). If the node is configured by name, it waits until the name resolves to an address of this
+/// machine.
 ///
 /// # Errors
 /// Why the node cannot run, in one line with the remedy.
 pub fn run_node(config: &NodeConfig, registry: &Registry<'_>, stop: &Stop) -> Result<(), NodeError> {
     config.cores.core.map_or(Ok(()), keep_to_core)?;
+    let Some(own) = own_address(&config.own().address, config.family(), stop)? else { return Ok(()) };
     let clock = Clock::starting_now();
     let policy = IdlePolicy::share_then_sleep(config.cores.spin);
-    let (mut node, mut ports) = Node::open(config, registry, clock, stop)?;
+    let (mut node, mut ports) = Node::open(config, own, registry, (clock, stop))?;
     run(&mut node, &mut ports, clock, policy, stop)?;
     // Clients of Redis continue at other nodes.
     node.redis = None;
@@ -680,6 +691,16 @@ pub fn run_node(config: &NodeConfig, registry: &Registry<'_>, stop: &Stop) -> Re
         }
     }
     node.into_result()
+}
+
+/// Where the nodes and, behind them, the membership service are. The own host's address is known, because the ports are
+/// bound to it.
+fn directory(config: &NodeConfig, own: IpAddr) -> io::Result<Directory> {
+    let nodes = config.peers.iter().map(|(_, peer)| peer.datagram_place());
+    let places = nodes.chain([config.membership.address.clone()]);
+    let own_host = &config.own().address;
+    let known = |place: Place| if place.host == *own_host { Place::new(own, place.port) } else { place };
+    Directory::new(places.map(known).collect(), Family::of(own))
 }
 
 /// The largest path MTU of RoCE v2 whose packets fit into the network's.

@@ -2,36 +2,32 @@
 
 use std::net::SocketAddrV4;
 
-use crate::UdpPort;
+use crate::{Address, UdpPort};
 
 /// Moves datagrams from a source to a port, without copying their bytes where the port can take the buffer. It keeps a
 /// datagram that was taken from the source while the port was full.
-#[derive(Debug, Default)]
-pub struct Outgoing {
-    to: Option<SocketAddrV4>,
+#[derive(Debug)]
+pub struct Outgoing<A = SocketAddrV4> {
+    to: Option<A>,
     bytes: Vec<u8>,
 }
 
-impl Outgoing {
+impl<A> Default for Outgoing<A> {
+    fn default() -> Self {
+        Self { to: None, bytes: Vec::new() }
+    }
+}
+
+impl<A: Address> Outgoing<A> {
     /// Moves datagrams to the port, until there are no more or the port is full. `poll` replaces the content of its
     /// argument by the next datagram and returns the destination.
-    pub fn transmit(&mut self, port: &mut UdpPort, poll: impl FnMut(&mut Vec<u8>) -> Option<SocketAddrV4>) {
-        self.transmit_except(port, poll, |_, _| false);
-    }
-
-    /// As [`Outgoing::transmit`], except that datagrams which `take` takes need no port.
-    pub(crate) fn transmit_except(
-        &mut self,
-        port: &mut UdpPort,
-        mut poll: impl FnMut(&mut Vec<u8>) -> Option<SocketAddrV4>,
-        mut take: impl FnMut(SocketAddrV4, &[u8]) -> bool,
-    ) {
+    pub fn transmit(&mut self, port: &mut UdpPort<A>, mut poll: impl FnMut(&mut Vec<u8>) -> Option<A>) {
         loop {
             if self.to.is_none() {
                 self.to = poll(&mut self.bytes);
             }
             let Some(to) = self.to else { return };
-            if !take(to, &self.bytes) && !port.push_exchanged(to, &mut self.bytes) && port.queued() > 0 {
+            if !port.push_exchanged(to, &mut self.bytes) && port.queued() > 0 {
                 return;
             }
             self.to = None;

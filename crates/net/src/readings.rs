@@ -8,7 +8,7 @@ use weft_node::NodeEngine;
 use weft_waist::{Engine, EngineState};
 
 use crate::metrics::{Reading, Value};
-use crate::{Counters, UdpPort};
+use crate::{Address, Counters, UdpPort};
 
 fn gauge(name: &str, help: &'static str, engine: Option<&str>, value: f64) -> Reading {
     Reading { name: name.to_owned(), help, engine: engine.map(str::to_owned), value: Value::Gauge(value) }
@@ -54,7 +54,7 @@ pub(crate) fn of_card(list: Vec<(&'static str, u64)>) -> Vec<Reading> {
 }
 
 /// Metrics of a port; `name` identifies it.
-pub(crate) fn of_port(name: &str, port: &UdpPort) -> Vec<Reading> {
+pub(crate) fn of_port<A: Address>(name: &str, port: &UdpPort<A>) -> Vec<Reading> {
     let mut readings =
         counters(&format!("{name}_port"), port.counters().list(), |name| find(Counters::HELP, name));
     let drops = port.receive_buffer_drops().map_or(0, u64::from);

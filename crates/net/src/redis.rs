@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddrV4, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -16,7 +16,7 @@ use weft_resp::{ConnectionId, Now, RespServer, RespServerParameters};
 use weft_time::{Duration, Instant};
 use weft_wire::datagram::Datagram;
 
-use crate::{BindError, Clock, KV_SLOT, PortOptions, UdpPort, system};
+use crate::{BindError, Clock, Directory, KV_SLOT, PortOptions, UdpPort, inside, system};
 
 /// The server's own clients of the store. Together they have up to 1,024 requests outstanding, as many as a leader
 /// accepts.
@@ -43,7 +43,7 @@ const CONNECTIONS: u64 = 1;
 #[derive(Debug, thiserror::Error)]
 #[error("[redis] port: TCP {address} cannot be opened: {source}; choose another port, or remove [redis]")]
 pub struct RedisError {
-    address: SocketAddrV4,
+    address: SocketAddr,
     source: io::Error,
 }
 
@@ -68,9 +68,8 @@ struct Connection {
 /// readable, then [`RedisServer::transmit`], and at last [`RedisServer::write_answers`].
 pub(crate) struct RedisServer {
     server: RespServer,
-    /// Addresses at which the nodes receive Weft's datagrams, and that of the own node.
-    nodes: Vec<SocketAddrV4>,
-    own: SocketAddrV4,
+    /// The own node.
+    own: usize,
     has_password: bool,
     watched: OwnedFd,
     listener: TcpListener,
@@ -96,23 +95,24 @@ impl fmt::Debug for RedisServer {
 }
 
 impl RedisServer {
-    /// Opens the server of a node whose cluster has a key-value store. Returns it with its port for the datagrams that
-    /// it exchanges with other nodes.
+    /// Opens the server of a node at `own`, whose cluster has a key-value store. Returns it with its port for the
+    /// datagrams that it exchanges with other nodes.
     pub(crate) fn open(
         config: &NodeConfig,
         redis: &RedisConfig,
+        own: IpAddr,
         clock: Clock,
-    ) -> Result<(Self, UdpPort), RedisError> {
-        let address = SocketAddrV4::new(config.own().address, redis.port);
+    ) -> Result<(Self, UdpPort<SocketAddr>), RedisError> {
+        let address = SocketAddr::new(own, redis.port);
         let error = |source| RedisError { address, source };
         let listener = TcpListener::bind(address).map_err(error)?;
         listener.set_nonblocking(true).map_err(error)?;
         let unbound = |bind: BindError| error(io::Error::other(bind.to_string()));
-        let port = UdpPort::bind(SocketAddrV4::new(config.own().address, 0), &PortOptions::default());
+        let port = UdpPort::bind(SocketAddr::new(own, 0), &PortOptions::default());
         let kv = config.engines.kv.expect("a checked configuration has a store for its door");
         let server = RespServer::new(RespServerParameters {
             own: config.node,
-            servers: config.peers.iter().map(|(_, peer)| (peer.address, redis.port)).collect(),
+            servers: config.peers.iter().map(|(_, peer)| (peer.address.to_string(), redis.port)).collect(),
             key_bytes: kv.key_bytes as usize,
             value_bytes_max: kv.value_bytes as usize,
             password: redis.password.clone(),
@@ -129,8 +129,7 @@ impl RedisServer {
         tracing::info!(node, %address, "node {node} has a Redis door on {address}");
         let server = Self {
             server,
-            nodes: config.peers.iter().map(|(_, peer)| peer.datagram_address()).collect(),
-            own: config.own().datagram_address(),
+            own: config.node.index(),
             has_password: redis.password.is_some(),
             watched,
             listener,
@@ -178,15 +177,8 @@ impl RedisServer {
         Ok(served)
     }
 
-    /// Processes a datagram that has arrived from elsewhere.
-    pub(crate) fn receive(&mut self, now: Instant, from: SocketAddrV4, datagram: &[u8]) {
-        if self.nodes.contains(&from) {
-            self.receive_own(now, datagram);
-        }
-    }
-
-    /// Processes a datagram of the own node.
-    pub(crate) fn receive_own(&mut self, now: Instant, datagram: &[u8]) {
+    /// Processes a datagram of a node.
+    pub(crate) fn receive(&mut self, now: Instant, datagram: &[u8]) {
         let Ok(parsed) = Datagram::parse(datagram) else { return };
         let now = Now { instant: now, unix_ms: unix_ms() };
         for message in parsed.messages().filter(|message| message.engine == KV_SLOT) {
@@ -214,21 +206,27 @@ impl RedisServer {
 
     /// Processes the requests that can go on, and queues the datagrams that they cause: to `port` those for other
     /// nodes. `to_own` gets those for the own node.
-    pub(crate) fn transmit(&mut self, port: &mut UdpPort, mut to_own: impl FnMut(&[u8])) {
+    pub(crate) fn transmit(
+        &mut self,
+        port: &mut UdpPort<SocketAddr>,
+        directory: &Directory,
+        mut to_own: impl FnMut(&[u8]),
+    ) {
         let now = self.now();
         self.ready.extend(std::iter::from_fn(|| self.server.poll_ready(now)));
         let mut bytes = std::mem::take(&mut self.datagram);
         while let Some((node, kind)) = self.server.poll_transmit(&mut bytes) {
             // The payload fits into a datagram, because the configuration's sizes have been checked.
-            self.egress.push(self.nodes[node.index()], KV_SLOT, kind, &bytes);
+            self.egress.push(inside::node(node.index()), KV_SLOT, kind, &bytes);
             bytes.clear();
         }
         while let Some(to) = self.egress.poll(&mut bytes) {
-            if to == self.own {
+            let node = inside::node_at(*to.ip()).expect("requests go to nodes");
+            if node == self.own {
                 to_own(&bytes);
-            } else {
+            } else if let Some(address) = directory.address(node) {
                 // A request that a full port drops is repeated after a time-out.
-                port.push(to, &bytes);
+                port.push(address, &bytes);
             }
             bytes.clear();
         }

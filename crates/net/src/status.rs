@@ -1,7 +1,7 @@
 //! Answers to status requests.
 
 use std::collections::VecDeque;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
 use weft_cluster::ClusterId;
 use weft_cluster::status::{StatusAnswer, StatusRequest};
@@ -19,7 +19,7 @@ const PERIOD: Duration = Duration::from_ms(50);
 #[derive(Debug)]
 pub(crate) struct StatusDesk {
     cluster: ClusterId,
-    queue: VecDeque<(SocketAddrV4, Vec<u8>)>,
+    queue: VecDeque<(SocketAddr, Vec<u8>)>,
     period_end: Instant,
     left: u32,
     refused: u64,
@@ -46,12 +46,12 @@ impl StatusDesk {
         request
     }
 
-    pub(crate) fn answer(&mut self, to: SocketAddrV4, request: &StatusRequest, answer: &StatusAnswer) {
+    pub(crate) fn answer(&mut self, to: SocketAddr, request: &StatusRequest, answer: &StatusAnswer) {
         self.queue.push_back((to, answer.encode(self.cluster, request.token)));
     }
 
     /// Queues the answers as far as the port has room.
-    pub(crate) fn transmit(&mut self, port: &mut UdpPort) {
+    pub(crate) fn transmit(&mut self, port: &mut UdpPort<SocketAddr>) {
         while let Some((to, bytes)) = self.queue.front() {
             if !port.push(*to, bytes) {
                 return;

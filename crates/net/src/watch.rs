@@ -7,7 +7,7 @@ use weft_node::{HostHalf, Node, NodeEngine, NodeHalf, Stall, Stalls};
 use weft_time::{Duration, Instant};
 use weft_waist::{Engine, NodeId};
 
-use crate::{OversizedDatagram, UdpPort};
+use crate::{Address, OversizedDatagram, UdpPort};
 
 /// Number of checks per length of a lease.
 const CHECKS_PER_LEASE: u64 = 4;
@@ -145,7 +145,7 @@ impl OversizeMonitor {
     }
 
     /// Logs the first such datagram of any port.
-    pub(crate) fn check(&mut self, ports: &mut [UdpPort]) {
+    pub(crate) fn check<A: Address>(&mut self, ports: &mut [UdpPort<A>]) {
         let oversized = ports.iter_mut().find_map(UdpPort::take_oversized);
         if let Some(OversizedDatagram { to, length }) = oversized.filter(|_| !self.is_logged) {
             self.is_logged = true;

@@ -117,7 +117,7 @@ fn a_forged_incarnation_neither_ends_a_node_nor_bars_it() {
             claim: None,
         };
         let message = Message::Heartbeat { token, heartbeat, profile: Some(own.profile()) };
-        forger.push(own.membership.address, &message.encode(own.cluster.id()));
+        forger.push(own.membership.address.to_string().parse().unwrap(), &message.encode(own.cluster.id()));
     }
     forger.flush().unwrap();
     // Once node 1 has stopped, the forged incarnation has no lease, and node 1 is back at once.

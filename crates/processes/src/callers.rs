@@ -5,7 +5,7 @@ use std::thread;
 use std::time;
 
 use weft_client::{Client, Cluster as ClusterDescription, EngineDescription};
-use weft_cluster::{EnginesConfig, PeerConfig};
+use weft_cluster::EnginesConfig;
 use weft_net::Stop;
 use weft_results::histogram::Recorder;
 use weft_results::{Check, Machine, MachineKind, MeasuredRun, WorkloadDescription, World};
@@ -111,8 +111,7 @@ impl ProcessCallers {
         let settings =
             ClusterSettings { nodes: self.nodes as u32, engines, lease: LEASE, spin: self.spin, turns };
         let mut cluster = Cluster::start(folder.path(), addresses, &settings)?;
-        let nodes =
-            (0..self.nodes as u32).map(|node| PeerConfig::new(addresses.node(node)).datagram_address());
+        let nodes = (0..self.nodes as u32).map(|node| addresses.datagrams(node).into());
         let described = ClusterDescription::new(nodes.collect()).with(description);
         let open = |_| Client::open(&described).map_err(|error| RealBenchError::Invalid(error.to_string()));
         let clients =

@@ -5,7 +5,8 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 
 use weft_cluster::{
-    ClusterConfig, CoresConfig, EnginesConfig, MEMBERSHIP_PORT, PeerConfig, Peers, TransactionsConfig,
+    ClusterConfig, CoresConfig, DEFAULT_DATAGRAM_PORT, EnginesConfig, MEMBERSHIP_PORT, PeerConfig, Peers,
+    TransactionsConfig,
 };
 use weft_kv::Role;
 use weft_net::process::{ChildProcess, own_executable};
@@ -47,6 +48,11 @@ impl Addresses {
 
     pub fn node(self, node: u32) -> Ipv4Addr {
         Ipv4Addr::from(self.0 + 3 + node)
+    }
+
+    /// Where a node receives Weft's datagrams.
+    pub fn datagrams(self, node: u32) -> SocketAddrV4 {
+        SocketAddrV4::new(self.node(node), DEFAULT_DATAGRAM_PORT)
     }
 }
 

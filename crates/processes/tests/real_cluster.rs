@@ -52,6 +52,11 @@ fn cluster(nodes: u32, embedded: Option<ServeConfig>) -> ClusterConfig {
     config
 }
 
+/// Where a node receives Weft's datagrams.
+fn datagrams(peer: &PeerConfig) -> SocketAddrV4 {
+    peer.datagram_place().to_string().parse().unwrap()
+}
+
 /// The configuration of each node of a cluster.
 fn configs(cluster: &ClusterConfig) -> Vec<NodeConfig> {
     cluster.peers.iter().map(|(node, _)| cluster.node(node).unwrap()).collect()
@@ -158,7 +163,7 @@ impl TestClients {
             give_up: Duration::from_secs(30),
         });
         let port = UdpPort::bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), &PortOptions::default()).unwrap();
-        let nodes = configs[0].peers.iter().map(|(_, peer)| peer.datagram_address()).collect();
+        let nodes = configs[0].peers.iter().map(|(_, peer)| datagrams(peer)).collect();
         Self { driver: Some(driver), ports: [port], nodes, clock: Clock::starting_now() }
     }
 
@@ -264,10 +269,10 @@ fn a_cluster_goes_on_without_a_node_and_takes_it_back() {
 fn a_port_in_use_is_named() {
     let configs = configs(&cluster(1, Some(ServeConfig { lease: LEASE, state_file: None })));
     let own = configs[0].own();
-    let holder = UdpPort::bind(own.datagram_address(), &PortOptions::default()).unwrap();
+    let holder = UdpPort::bind(datagrams(own), &PortOptions::default()).unwrap();
     let error = run_node(&configs[0], &Registry::new(), &Stop::new().unwrap()).unwrap_err();
     assert!(
         matches!(error, NodeError::Bind(BindError::InUse { address }) if address == holder.local_address().into())
     );
-    assert!(error.to_string().contains(&own.datagram_address().to_string()), "{error}");
+    assert!(error.to_string().contains(&own.datagram_place().to_string()), "{error}");
 }

@@ -39,7 +39,9 @@ pub(crate) fn exception(error: &Error) -> PyErr {
 pub(crate) fn not_opened(error: &OpenError) -> PyErr {
     match error {
         OpenError::Cluster(_) => PyValueError::new_err(error.to_string()),
-        OpenError::Bind(_) | OpenError::System(_) => WeftError::new_err(error.to_string()),
+        OpenError::Bind(_) | OpenError::Directory(_) | OpenError::System(_) => {
+            WeftError::new_err(error.to_string())
+        }
     }
 }
 

@@ -9,7 +9,6 @@ mod connection;
 mod work_items;
 
 use std::collections::{HashMap, VecDeque};
-use std::net::Ipv4Addr;
 
 use weft_kv::{ClientParameters, Outcome, Task};
 use weft_time::{Duration, Instant};
@@ -40,8 +39,8 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 pub struct RespServerParameters {
     /// The node whose process runs the server.
     pub own: NodeId,
-    /// Address and port of every node's server, node 0 first.
-    pub servers: Vec<(Ipv4Addr, u16)>,
+    /// Host, as clients are told it, and port of every node's server, node 0 first.
+    pub servers: Vec<(String, u16)>,
     /// Length of the store's keys in bytes. A client's key may have one byte less.
     pub key_bytes: usize,
     /// The longest value of the store, in bytes. A client's value may have 9 bytes less.

@@ -2,7 +2,6 @@
 //! same answers as its commands sent one by one.
 
 use std::collections::VecDeque;
-use std::net::Ipv4Addr;
 
 use proptest::prelude::*;
 use weft_kv::{Kv, Parameters};
@@ -43,7 +42,7 @@ impl Stage {
         };
         let server = RespServer::new(RespServerParameters {
             own: node(),
-            servers: vec![(Ipv4Addr::LOCALHOST, 6379)],
+            servers: vec![("127.0.0.1".to_owned(), 6379)],
             key_bytes: KEY_BYTES,
             value_bytes_max: 64,
             password: password.map(str::to_owned),

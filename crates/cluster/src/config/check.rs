@@ -1,20 +1,19 @@
 //! Checks of a file whose keys are well-formed: whether its values are consistent with each other.
 
-use std::net::Ipv4Addr;
-
 use weft_time::Duration;
 use weft_waist::NodeId;
 
 use super::engines::{
-    DEFAULT_REPLICAS, ENGINES_MAX, EnginesConfig, KvConfig, LockConfig, LogConfig, ObjectConfig,
-    RoundsConfig, TransactionsConfig,
+    DEFAULT_REPLICAS, ENGINES_MAX, EnginesConfig, KvConfig, LockConfig, LogConfig, NAMES_BYTES_MAX,
+    ObjectConfig, RoundsConfig, TransactionsConfig,
 };
 use super::read::{Document, Section};
 use super::{
-    ClusterConfig, CoresConfig, IP_UDP_BYTES, MembershipPlace, PeerConfig, Peers, ROCE_PORT, RedisConfig,
-    ServeConfig, keys,
+    ClusterConfig, CoresConfig, MembershipPlace, PeerConfig, Peers, ROCE_PORT, RedisConfig, ServeConfig,
+    contradiction, keys,
 };
 use crate::identity::ClusterName;
+use crate::place::{Host, Place};
 
 /// The most bytes in a datagram besides key and value: the headers of the datagram and of the longest message.
 const HEADERS_BYTES: u32 = 104;
@@ -31,7 +30,8 @@ pub(super) fn check(text: &str) -> Result<ClusterConfig, String> {
     let spin_us = document.table(&keys::CORES)?.number(&keys::SPIN)?;
     let (peers, cores) = check_nodes(&document.tables(&keys::NODE)?, spin_us)?;
     let membership = check_membership(&document.table(&keys::MEMBERSHIP)?, &peers)?;
-    let engines = check_engines(&document, (&cluster, mtu_bytes), peers.len())?;
+    let engines = check_engines(&document, (&cluster, mtu_bytes), &peers)?;
+    check_names(&peers, &engines)?;
     let redis = check_redis(&document.table(&keys::REDIS)?, engines.kv.as_ref())?;
     Ok(ClusterConfig { name, mtu_bytes, metrics_port, membership, peers, cores, engines, redis })
 }
@@ -61,7 +61,7 @@ fn check_nodes(sections: &[Section<'_>], spin_us: u64) -> Result<(Peers, Vec<Cor
     let mut peers = Vec::with_capacity(sections.len());
     let mut cores = Vec::with_capacity(sections.len());
     for section in sections {
-        let address = section.parsed::<Ipv4Addr>(&keys::NODE_ADDRESS)?;
+        let address = section.parsed::<Host>(&keys::NODE_ADDRESS)?;
         let datagram_port = section.number_u32(&keys::DATAGRAM_PORT)? as u16;
         peers.push(PeerConfig { address, datagram_port });
         let spin_us = section.optional_number(&keys::NODE_SPIN_US)?.unwrap_or(spin_us);
@@ -78,9 +78,9 @@ fn check_nodes(sections: &[Section<'_>], spin_us: u64) -> Result<(Peers, Vec<Cor
 }
 
 fn check_membership(section: &Section<'_>, peers: &Peers) -> Result<MembershipPlace, String> {
-    let address: std::net::SocketAddrV4 = section.parsed(&keys::SERVICE_ADDRESS)?;
+    let address: Place = section.parsed(&keys::SERVICE_ADDRESS)?;
     let refuse = |reason: String| Err(section.refuse(&keys::SERVICE_ADDRESS, reason));
-    if address.port() == 0 || address.ip().is_unspecified() {
+    if address.port == 0 || !address.host.is_reachable() {
         return refuse("nobody can send there; give the service's address and port".to_owned());
     }
     let node = section.optional_number(&keys::SERVICE_NODE)?;
@@ -90,21 +90,24 @@ fn check_membership(section: &Section<'_>, peers: &Peers) -> Result<MembershipPl
         id.ok_or_else(|| section.refuse(&keys::SERVICE_NODE, format_args!("there are nodes 0 to {last}")))
     });
     let node = node.transpose()?;
-    if let Some((node, own)) = node.and_then(|node| Some((node, peers.get(node)?.address)))
-        && own != *address.ip()
+    if let Some((node, own)) = node.and_then(|node| Some((node, &peers.get(node)?.address)))
+        && *own != address.host
     {
         let node = node.index();
         return refuse(format!(
             "node {node} runs the service, and is at {own}; give that address, or remove `node` and use weft membership"
         ));
     }
+    if let Some(reason) = contradiction(&peers.0, &address.host) {
+        return refuse(reason);
+    }
     let owner = peers.iter().find(|(_, peer)| {
-        peer.address == *address.ip() && [ROCE_PORT, peer.datagram_port].contains(&address.port())
+        peer.address == address.host && [ROCE_PORT, peer.datagram_port].contains(&address.port)
     });
     if let Some((owner, _)) = owner {
         return refuse(format!(
             "port {} belongs to node {} already; choose another",
-            address.port(),
+            address.port,
             owner.index()
         ));
     }
@@ -113,14 +116,30 @@ fn check_membership(section: &Section<'_>, peers: &Peers) -> Result<MembershipPl
     Ok(MembershipPlace { address, node, serve })
 }
 
+/// Checks that a message of a starting node has room for all names.
+fn check_names(peers: &Peers, engines: &EnginesConfig) -> Result<(), String> {
+    let places = peers.iter().map(|(_, peer)| peer.datagram_place().encoded_bytes());
+    let objects = engines.objects.iter().flat_map(|object| [&object.name, &object.data_type]);
+    let names = objects.chain(engines.logs.iter().map(|log| &log.name)).map(|name| 1 + name.len());
+    let bytes: usize = places.chain(names).sum();
+    if bytes > NAMES_BYTES_MAX {
+        return Err(format!(
+            "the names of nodes, objects and logs take {bytes} bytes of a message that has room for {NAMES_BYTES_MAX}: \
+             shorten them"
+        ));
+    }
+    Ok(())
+}
+
 fn check_engines(
     document: &Document<'_>,
     (cluster, mtu_bytes): (&Section<'_>, u32),
-    nodes: usize,
+    peers: &Peers,
 ) -> Result<EnginesConfig, String> {
+    let nodes = peers.len();
     let kv_section = document.table(&keys::KV)?;
     let data_dir = kv_section.file(&keys::DATA_DIR)?;
-    let kv = kv_section.is_there().then(|| check_kv(&kv_section, mtu_bytes)).transpose()?;
+    let kv = kv_section.is_there().then(|| check_kv(&kv_section, mtu_bytes, peers)).transpose()?;
     let transactions = document.table(&keys::TRANSACTIONS)?;
     let transactions =
         transactions.is_there().then(|| check_transactions(&transactions, nodes)).transpose()?;
@@ -174,12 +193,12 @@ fn check_engines(
     }
 }
 
-fn check_kv(section: &Section<'_>, mtu_bytes: u32) -> Result<KvConfig, String> {
+fn check_kv(section: &Section<'_>, mtu_bytes: u32, peers: &Peers) -> Result<KvConfig, String> {
     let key_bytes = section.number_u32(&keys::KEY_BYTES)?;
     let value_bytes = section.number_u32(&keys::VALUE_BYTES)?;
     let capacity_keys = section.number_u32(&keys::CAPACITY_KEYS)?;
     // Messages are padded to whole 64-bit words.
-    let room = (mtu_bytes - IP_UDP_BYTES - HEADERS_BYTES - key_bytes.next_multiple_of(8)) & !7;
+    let room = (mtu_bytes - peers.header_bytes() - HEADERS_BYTES - key_bytes.next_multiple_of(8)) & !7;
     if value_bytes > room {
         let reason = format_args!("mtu_bytes = {mtu_bytes} takes values of at most {room} bytes");
         return Err(section.refuse(&keys::VALUE_BYTES, reason));

@@ -11,6 +11,9 @@ pub const ENGINES_MAX: usize = 16;
 pub const DEFAULT_REPLICAS: usize = 3;
 /// The longest name of an object or a log, and of a data type, in bytes.
 pub const NAME_BYTES_MAX: usize = 32;
+/// The most bytes that the hosts of all nodes and the names of all objects, their types and logs take in a message. It
+/// is more than any number of engines takes on 16 nodes with IPv4 addresses.
+pub const NAMES_BYTES_MAX: usize = 1_290;
 
 /// The engines of a cluster, the same at all of its nodes. There are 1 to 16.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -7,6 +7,7 @@ use super::engines::{KvConfig, LockConfig, RoundsConfig};
 use super::{CoresConfig, DEFAULT_DATAGRAM_PORT, DEFAULT_LEASE, DEFAULT_MTU_BYTES, REDIS_PORT, RedisConfig};
 use crate::identity::ClusterName;
 use crate::lease::LEASE_MAX;
+use crate::place::{Host, Place};
 use crate::text::Text;
 
 /// A table of the file.
@@ -46,10 +47,10 @@ pub(super) enum Form {
     Name,
     File,
     Folder,
-    /// An IPv4 address.
-    Address,
-    /// An IPv4 address and a port.
-    Socket,
+    /// A host: an address or a name.
+    Host,
+    /// A host and a port.
+    Place,
 }
 
 /// Value if the key is left out.
@@ -99,7 +100,7 @@ pub(super) const METRICS_PORT: Key = number(
 
 pub(super) const SERVICE_ADDRESS: Key = Key {
     name: "address",
-    form: Form::Socket,
+    form: Form::Place,
     default: Default::Required,
     meaning: "where the service listens (UDP)",
 };
@@ -124,9 +125,9 @@ pub(super) const STATE_FILE: Key = Key {
 
 pub(super) const NODE_ADDRESS: Key = Key {
     name: "address",
-    form: Form::Address,
+    form: Form::Host,
     default: Default::Required,
-    meaning: "the node's own address, which no other node has: RoCE v2 is on its UDP port 4791",
+    meaning: "the node's own host, which no other node has: RoCE v2 is on its UDP port 4791",
 };
 pub(super) const DATAGRAM_PORT: Key = number(
     "datagram_port",
@@ -354,8 +355,8 @@ impl Key {
             }
             Form::File => "the name of a file in quotes, or remove the line".to_owned(),
             Form::Folder => "the name of a folder in quotes, or remove the line".to_owned(),
-            Form::Address => "an IPv4 address, as \"10.0.0.1\"".to_owned(),
-            Form::Socket => "an IPv4 address and a port, as \"10.0.0.1:4794\"".to_owned(),
+            Form::Host => Host::WANTED.to_owned(),
+            Form::Place => Place::WANTED.to_owned(),
         }
     }
 }

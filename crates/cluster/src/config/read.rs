@@ -1,7 +1,6 @@
 //! Reads a file as tables and keys: checks that all are known and each value has its form, and reports errors with
 //! their lines.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
 
 use toml::Spanned;
@@ -11,6 +10,7 @@ use super::keys::{Default, Form, Key, TABLES, Table};
 use super::line::line_of;
 use super::{earlier, engines};
 use crate::identity::ClusterName;
+use crate::place::{Host, Place};
 use crate::text::Text;
 
 /// A file whose tables and keys are all known.
@@ -190,8 +190,8 @@ impl Section<'_> {
             Form::ClusterName => ClusterName::new(text).is_some(),
             Form::Name => engines::is_name(text),
             Form::File | Form::Folder => !text.is_empty() && !text.contains('\0'),
-            Form::Address => text.parse::<Ipv4Addr>().is_ok(),
-            Form::Socket => text.parse::<SocketAddrV4>().is_ok(),
+            Form::Host => text.parse::<Host>().is_ok(),
+            Form::Place => text.parse::<Place>().is_ok(),
         };
         match found.as_ref().as_str().filter(is_right) {
             Some(text) => Ok(Some(text)),

@@ -38,8 +38,8 @@ fn value(key: &Key) -> String {
         Form::Number { least, most } => format!("{least} to {most}"),
         Form::File => "name of a file".to_owned(),
         Form::Folder => "name of a folder".to_owned(),
-        Form::Address => "IPv4 address".to_owned(),
-        Form::Socket => "IPv4 address and port".to_owned(),
+        Form::Host => "IPv4 or IPv6 address, or host name".to_owned(),
+        Form::Place => "address or host name, and port; an IPv6 address in `[]`".to_owned(),
         Form::Text { .. } | Form::ClusterName | Form::Name => key.wanted().replace(" in quotes", ""),
     }
 }

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::engines::{KvConfig, LockConfig, LogConfig, ObjectConfig, RoundsConfig};
 use super::*;
+use crate::place::tests::host;
 
 const EXAMPLE: &str = r#"[cluster]
 name = "orders"
@@ -60,9 +61,9 @@ fn an_example_is_read_with_its_defaults() {
     assert_eq!(config.mtu_bytes, DEFAULT_MTU_BYTES);
     assert_eq!(config.datagram_bytes(), 1_472);
     assert_eq!(config.peers.len(), 2);
-    assert_eq!(config.peers.get(node(0)), Some(&PeerConfig::new(Ipv4Addr::LOCALHOST)));
+    assert_eq!(config.peers.get(node(0)), Some(&PeerConfig::new(std::net::Ipv4Addr::LOCALHOST)));
     let second = config.peers.get(node(1)).unwrap();
-    assert_eq!(second.datagram_address(), "127.0.0.2:14793".parse().unwrap());
+    assert_eq!(second.datagram_place(), "127.0.0.2:14793".parse().unwrap());
     let cores = |spin_us, core| CoresConfig { spin: Duration::from_us(spin_us), core };
     assert_eq!(config.cores, [cores(20, None), cores(0, Some(1))]);
     let membership = &config.membership;
@@ -185,12 +186,12 @@ fn every_contradiction_has_its_own_line() {
         (
             "address = \"127.0.0.2:4794\"\n",
             "",
-            "line 4: [membership]: `address` is missing; give an IPv4 address and a port",
+            "line 4: [membership]: `address` is missing; give an IPv4 or IPv6 address or a host name, and a port",
         ),
         (
             "127.0.0.2:4794",
             "127.0.0.2",
-            "line 5: [membership] address = \"127.0.0.2\": give an IPv4 address and a port",
+            "line 5: [membership] address = \"127.0.0.2\": give an IPv4 or IPv6 address or a host name, and a port",
         ),
         ("127.0.0.2:4794", "127.0.0.2:0", "nobody can send there"),
         ("127.0.0.2:4794", "127.0.0.2:14793", "port 14793 belongs to node 1 already"),
@@ -213,8 +214,24 @@ fn every_contradiction_has_its_own_line() {
         ),
         (
             "\"127.0.0.1\"\n",
-            "\"localhost\"\n",
-            "line 11: [[node]] 0 address = \"localhost\": give an IPv4 address",
+            "\"127.0.0.256\"\n",
+            "line 11: [[node]] 0 address = \"127.0.0.256\": give an IPv4 or IPv6 address or a host name, as",
+        ),
+        (
+            "\"127.0.0.1\"\n",
+            "\"fd00::1\"\n",
+            "line 13: [[node]] 1: 127.0.0.2 is an IPv4 address, and node 0 is at fd00::1: all talk over one version of IP",
+        ),
+        ("\"127.0.0.1\"\n", "\"fe80::1\"\n", "line 10: [[node]] 0: nobody can send to address fe80::1"),
+        (
+            "127.0.0.2:4794\"\nnode = 1",
+            "[fd00::1]:4794\"",
+            "fd00::1 is an IPv6 address, and node 0 is at 127.0.0.1",
+        ),
+        (
+            "127.0.0.2:4794",
+            "::1:4794",
+            "line 5: [membership] address = \"::1:4794\": give an IPv4 or IPv6 address or a host name, and a port",
         ),
         ("\"127.0.0.1\"\n", "\"0.0.0.0\"\n", "line 10: [[node]] 0: nobody can send to address 0.0.0.0"),
         (
@@ -296,6 +313,38 @@ fn a_cluster_has_one_to_sixteen_nodes_and_engines() {
 }
 
 #[test]
+fn the_names_of_a_cluster_fit_into_a_message() {
+    let text = |bytes: usize| {
+        let names = (b'a'..=b'p')
+            .map(|node| format!("[[node]]\naddress = \"{}.{}\"\n", node as char, "x".repeat(bytes)));
+        format!("[membership]\naddress = \"elsewhere:4794\"\n{}[kv]\n", names.collect::<String>())
+    };
+    assert!(ClusterConfig::parse(&text(63)).is_ok());
+    let long =
+        text(63).replace("[[node]]\naddress = \"", "[[node]]\naddress = \"and-one-label-more-for-each-node.");
+    let error = ClusterConfig::parse(&long).unwrap_err();
+    assert!(error.contains("bytes of a message that has room for 1290: shorten them"), "{error}");
+}
+
+#[test]
+fn nodes_with_ipv6_addresses_or_names_have_longer_headers() {
+    let at = |node: &str| {
+        let text =
+            format!("[membership]\naddress = \"service:4794\"\n[[node]]\naddress = \"{node}\"\n[kv]\n");
+        ClusterConfig::parse(&text).unwrap()
+    };
+    let family = |node| at(node).service().family();
+    assert_eq!(
+        [at("10.0.0.1"), at("fd00::1"), at("node0")].map(|config| config.datagram_bytes()),
+        [1_472, 1_452, 1_452]
+    );
+    assert_eq!(
+        [family("10.0.0.1"), family("fd00::1"), family("node0")],
+        [Some(Family::V4), Some(Family::V6), None]
+    );
+}
+
+#[test]
 fn files_of_earlier_versions_are_told_where_their_keys_go() {
     let reason = |text: &str| ClusterConfig::parse(text).unwrap_err();
     let node = "node = 0\n[membership]\naddress = \"127.0.0.1:4794\"\nserve = true\n\
@@ -367,6 +416,26 @@ fn engines(nodes: usize) -> impl Strategy<Value = EnginesConfig> {
     })
 }
 
+/// Hosts that may be in one cluster: their addresses differ, and are all of one version of IP. The names are short
+/// enough for those of the largest cluster to fit into a message.
+fn hosts(count: usize) -> impl Strategy<Value = Vec<Host>> {
+    (prop::collection::vec(host(), 2 * count), any::<bool>()).prop_map(move |(drawn, is_ipv4)| {
+        let family = if is_ipv4 { Family::V4 } else { Family::V6 };
+        let more = (0u8..=255).map(|number| match family {
+            Family::V4 => std::net::Ipv4Addr::new(10, 200, 0, number).into(),
+            Family::V6 => std::net::Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 200, number.into()).into(),
+        });
+        let mut hosts = Vec::new();
+        for host in drawn.into_iter().chain(more) {
+            let fits = host.family().map_or(host.to_string().len() < 24, |own| own == family);
+            if fits && host.is_reachable() && hosts.len() < count && !hosts.contains(&host) {
+                hosts.push(host);
+            }
+        }
+        hosts
+    })
+}
+
 fn configuration() -> impl Strategy<Value = ClusterConfig> {
     (1usize..=16).prop_flat_map(|nodes| {
         let cores = (0u64..=1_000_000, prop::option::of(any::<u32>()));
@@ -379,33 +448,37 @@ fn configuration() -> impl Strategy<Value = ClusterConfig> {
             membership,
             prop::collection::vec(5_000u16.., nodes),
             prop::collection::vec(cores, nodes),
-            engines(nodes),
+            (engines(nodes), hosts(nodes + 1)),
         )
-            .prop_map(|(name, mtu_bytes, (node, lease_ms, state_file), ports, cores, engines)| {
-                let at = |node: usize| Ipv4Addr::new(10, 0, 0, node as u8 + 1);
-                let peer = |(node, datagram_port)| PeerConfig { address: at(node), datagram_port };
-                let service_at = node.map_or(Ipv4Addr::new(10, 0, 1, 1), at);
-                ClusterConfig {
-                    name: ClusterName::new(&name).unwrap(),
-                    mtu_bytes,
-                    metrics_port: (mtu_bytes % 2 == 0).then_some(METRICS_PORT),
-                    membership: MembershipPlace {
-                        address: SocketAddrV4::new(service_at, 4794),
-                        node: node.and_then(NodeId::new),
-                        serve: ServeConfig { lease: Duration::from_ms(lease_ms), state_file },
-                    },
-                    peers: Peers::new(ports.into_iter().enumerate().map(peer).collect()).unwrap(),
-                    cores,
-                    redis: engines.kv.filter(|kv| kv.key_bytes > 1 && kv.value_bytes > 9).map(|kv| {
-                        RedisConfig {
-                            password: (mtu_bytes % 3 == 0).then(|| "secret \"word\"".to_owned()),
-                            port: 1 + (kv.value_bytes % 60_000) as u16,
-                            ..RedisConfig::default()
-                        }
-                    }),
-                    engines,
-                }
-            })
+            .prop_map(
+                move |(name, mtu_bytes, (node, lease_ms, state_file), ports, cores, (engines, hosts))| {
+                    let peer = |(node, datagram_port): (usize, u16)| PeerConfig {
+                        address: hosts[node].clone(),
+                        datagram_port,
+                    };
+                    let service_at = hosts[node.unwrap_or(nodes)].clone();
+                    ClusterConfig {
+                        name: ClusterName::new(&name).unwrap(),
+                        mtu_bytes,
+                        metrics_port: (mtu_bytes % 2 == 0).then_some(METRICS_PORT),
+                        membership: MembershipPlace {
+                            address: Place::new(service_at, 4794),
+                            node: node.and_then(NodeId::new),
+                            serve: ServeConfig { lease: Duration::from_ms(lease_ms), state_file },
+                        },
+                        peers: Peers::new(ports.into_iter().enumerate().map(peer).collect()).unwrap(),
+                        cores,
+                        redis: engines.kv.filter(|kv| kv.key_bytes > 1 && kv.value_bytes > 9).map(|kv| {
+                            RedisConfig {
+                                password: (mtu_bytes % 3 == 0).then(|| "secret \"word\"".to_owned()),
+                                port: 1 + (kv.value_bytes % 60_000) as u16,
+                                ..RedisConfig::default()
+                            }
+                        }),
+                        engines,
+                    }
+                },
+            )
     })
 }
 

@@ -217,8 +217,7 @@ impl RealBench {
         for lane in 0..self.client_processes {
             let (history, recorder) =
                 (folder.join(format!("history{lane}")), folder.join(format!("recorder{lane}.json")));
-            let nodes = (0..self.nodes)
-                .map(|node| weft_cluster::PeerConfig::new(addresses.node(node)).datagram_address());
+            let nodes = (0..self.nodes).map(|node| addresses.datagrams(node));
             let settings = ClientSettings {
                 workload: self.workload.name().to_owned(),
                 distribution: self.workload.distribution().to_string(),

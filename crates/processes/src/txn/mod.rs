@@ -111,9 +111,7 @@ impl NetTxnBench {
     ) -> Result<ClientRecord, RealBenchError> {
         let clock = Clock::starting_now();
         let begin = clock.now();
-        let node_addresses: Vec<_> = (0..self.nodes as u32)
-            .map(|node| weft_cluster::PeerConfig::new(addresses.node(node)).datagram_address())
-            .collect();
+        let node_addresses: Vec<_> = (0..self.nodes as u32).map(|node| addresses.datagrams(node)).collect();
         let (ended, clients_stop) = (AtomicU64::new(0), Stop::new()?);
         let clients = Clients::new(self, workload, node_addresses, (begin, clock), &ended, &clients_stop);
         let at = |share: (u64, u64)| begin + self.length * share.0 / share.1;

@@ -246,7 +246,7 @@ class Client:
     ``config`` is the cluster's weft.toml. A call fails after ``timeout_s`` seconds (0.001 to 20). ``first`` is the node
     to call first if any node will do.
 
-    Raises ``ValueError`` (configuration or arguments) and :class:`weft.WeftError` (no port).
+    Raises ``ValueError`` (configuration or arguments) and :class:`weft.WeftError` (no port, or no address of a host).
     """
 
     def __init__(self, config: str | os.PathLike[str] = "weft.toml", *, timeout_s: float = 5.0, first: int = 0) -> None:

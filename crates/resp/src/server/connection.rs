@@ -576,7 +576,7 @@ impl RespServer {
             full => full,
         };
         let id_of = |node: weft_waist::NodeId| format!("{:040x}", node.index() + 1);
-        let server = |node: weft_waist::NodeId| self.parameters.servers[node.index()];
+        let server = |node: weft_waist::NodeId| &self.parameters.servers[node.index()];
         let number = |slot: u16| Reply::Number(slot.into());
         Ok(match (text(words[0]).as_str(), &words[1..]) {
             ("keyslot", [key]) => Reply::Number(slot(key).into()),
@@ -586,8 +586,8 @@ impl RespServer {
                     .map(|(node, first, last)| {
                         let (address, port) = server(node);
                         let place = vec![
-                            Reply::bytes(address.to_string()),
-                            Reply::Number(port.into()),
+                            Reply::bytes(address),
+                            Reply::Number((*port).into()),
                             Reply::bytes(id_of(node)),
                         ];
                         Reply::Array(vec![number(first), number(last), Reply::Array(place)])
@@ -601,9 +601,9 @@ impl RespServer {
                         let pair = |name: &str, value| (Reply::bytes(name), value);
                         let member = Reply::Map(vec![
                             pair("id", Reply::bytes(id_of(node))),
-                            pair("port", Reply::Number(port.into())),
-                            pair("ip", Reply::bytes(address.to_string())),
-                            pair("endpoint", Reply::bytes(address.to_string())),
+                            pair("port", Reply::Number((*port).into())),
+                            pair("ip", Reply::bytes(address)),
+                            pair("endpoint", Reply::bytes(address)),
                             pair("role", Reply::bytes("master")),
                             pair("replication-offset", Reply::Number(0)),
                             pair("health", Reply::bytes("online")),
