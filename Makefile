@@ -111,6 +111,7 @@ cluster: build ## Nodes as a user starts them, killed in turn: two engines alone
 	tests/durable.sh
 	tests/partings.sh
 	tests/names.sh
+	tests/kubernetes.sh
 	tests/misfits.sh
 
 pages: build ## The commands of the documentation do what they say, as they are written there

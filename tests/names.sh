@@ -184,3 +184,37 @@ name node2 127.1.0.4
 await node2 'as full'
 use 'in the end'
 echo "names: a cluster known by names: one came late, a node and the service moved, nothing lost"
+for process in 0 1 2 9; do crash "$process"; done
+rm "$config" "$work"/*.membership.toml "$work"/*.log
+
+# The configuration for Kubernetes, with the data in another folder. Each "pod" gets another address when it comes back.
+sed -n '/weft.toml: |/,$ s/^    //p' packaging/kubernetes/configuration.yaml |
+    sed "s|/var/lib/weft|$work/data|" >"$config"
+mkdir "$work/data"
+membership
+for node in 0 1 2; do start "$node"; done
+await node0 'waits for an own address: weft-0.weft does not resolve'
+name weft-membership-0.weft 127.2.0.9
+for node in 0 1 2; do name "weft-$node.weft" "127.2.0.$((node + 1))"; done
+for node in 0 1 2; do await "node$node" 'as full'; done
+# What a probe would see at node $1.
+probe() {
+    exec {http}<>"/dev/tcp/weft-$1.weft/9479"
+    printf 'GET %s HTTP/1.0\r\n\r\n' "$2" >&"$http"
+    head -1 <&"$http"
+    exec {http}>&-
+}
+# The node publishes its state several times a second.
+for path in /livez /readyz; do
+    until [[ $(probe 0 "$path") == *' 200 '* ]]; do sleep 0.05; done
+done
+expect 'done, version' kv put words kept
+for node in 0 1 2; do
+    crash "$node"
+    name "weft-$node.weft" "127.2.1.$((node + 1))"
+    start "$node"
+    await "node$node" 'as full'
+done
+expect ': kept$' kv get words
+well
+echo "names: the configuration for Kubernetes: every node came back at another address, nothing lost"
