@@ -323,6 +323,17 @@ expect 'nowhere/state.toml: cannot be written' "$weft" membership --config alone
 expect 'line 2: [cluster] name = "two words": give 1 to 32 letters' "$weft" start --config unnamed.toml --node 0
 sed 's/\[kv\]/&\nvalue_byte = 8/' one.toml >mistyped.toml
 expect 'line 7: [kv] value_byte: there is no such key; choose key_bytes, value_bytes' "$weft" kv --config mistyped.toml get a
+with() { sed "s/\\[kv\\]/&\\n$1/" one.toml; }
+with 'durability = "sync"' >diskless.toml
+expect 'line 7: [kv] durability = "sync": it needs a folder for the data: add data_dir' "$weft" kv --config diskless.toml get a
+with 'data_dir = "d"\ndurability = "memory"' >undecided.toml
+expect 'line 8: [kv] durability = "memory": nothing would be written' "$weft" kv --config undecided.toml get a
+with 'data_dir = "d"\ndurability = "async"' >async.toml
+expect 'line 8: [kv] durability = "async": choose "memory" or "sync"' "$weft" kv --config async.toml get a
+with 'durable_copies = 1' >copyless.toml
+expect 'line 7: [kv] durable_copies = 1: there are no copies on disk: add data_dir' "$weft" kv --config copyless.toml get a
+with 'data_dir = "d"\ndurable_copies = 2' >copies.toml
+expect 'line 8: [kv] durable_copies = 2: with 1 nodes give 1 to 1: a majority at least' "$weft" kv --config copies.toml get a
 sed 's/\[kv\]/[key-value]/' one.toml >unknown.toml
 expect 'line 6: `key-value`: there is no such table; the tables are [cluster]' "$weft" start --config unknown.toml --node 0
 cluster 127.77.0.1 >idle.toml

@@ -3,7 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use weft_kv::message::{
-    Acknowledge, CUTS_MAX, Commit, Cut, Kind, Reply, Request, Sealed, StateChunk, StateRequest, What, Write,
+    Acknowledge, CUTS_MAX, Commit, Cut, EntryRequest, Kind, Reply, Request, Sealed, StateChunk, StateRequest,
+    What, Write,
 };
 use weft_kv::{Kv, Operation, Parameters, SESSION_WINDOW, Status, partition, version};
 use weft_nic::{CardConfig, HostCommand, Nic, SoftNic, SoftNicConfig};
@@ -52,7 +53,7 @@ fn parameters() -> Parameters {
 /// Parses one of the engine's messages. A valid message is encoded again, and must parse to the same.
 pub fn kv_message(data: &[u8]) {
     let Some((&kind, bytes)) = data.split_first() else { return };
-    match kind % 8 {
+    match kind % 9 {
         0 => {
             if let Ok(request) = Request::parse(bytes, KEY_BYTES) {
                 assert_eq!(Request::identity(bytes), Some((request.client, request.request)));
@@ -73,7 +74,9 @@ pub fn kv_message(data: &[u8]) {
         }
         3 => {
             if let Ok(acknowledge) = Acknowledge::parse(bytes) {
-                assert_eq!(Acknowledge::parse(&acknowledge.encode()), Ok(acknowledge));
+                let mut again = [0; Acknowledge::BYTES_MAX];
+                let length = acknowledge.encode(&mut again);
+                assert_eq!(Acknowledge::parse(&again[..length]), Ok(acknowledge));
             }
         }
         4 => {
@@ -91,6 +94,11 @@ pub fn kv_message(data: &[u8]) {
         6 => {
             if let Ok(request) = StateRequest::parse(bytes) {
                 assert_eq!(StateRequest::parse(&request.encode()), Ok(request));
+            }
+        }
+        7 => {
+            if let Ok(request) = EntryRequest::parse(bytes) {
+                assert_eq!(EntryRequest::parse(&request.encode()), Ok(request));
             }
         }
         _ => {
@@ -308,6 +316,8 @@ fn message(input: &mut Input<'_>, from: u8, known: &mut Known) -> (u8, Vec<u8>) 
         Kind::StateChunk,
         Kind::Write,
         Kind::Acknowledge,
+        Kind::EntryRequest,
+        Kind::Entry,
     ];
     let kind = match (from, input.rarely()) {
         (0, false) | (1.., true) => Kind::Request,
@@ -319,13 +329,16 @@ fn message(input: &mut Input<'_>, from: u8, known: &mut Known) -> (u8, Vec<u8>) 
         Kind::Request => request(input),
         Kind::Reply => reply(input, epoch),
         Kind::Leave => number(input).to_be_bytes().to_vec(),
-        Kind::Write => write(input, epoch, from, known),
+        Kind::Write | Kind::Entry => write(input, epoch, from, known),
         Kind::Acknowledge => {
             let behind = u64::from(input.byte() & 3);
             let accepted = input.near(known.led.saturating_sub(behind));
             let (committed, flags) = (number(input), input.byte());
             let (gap, asks) = (flags & 1 != 0, flags & 2 != 0);
-            Acknowledge { epoch, accepted, committed, gap, asks }.encode().to_vec()
+            let message = Acknowledge { epoch, accepted, committed, durable: None, gap, asks };
+            let mut bytes = [0; Acknowledge::BYTES_MAX];
+            let length = message.encode(&mut bytes);
+            bytes[..length].to_vec()
         }
         Kind::Commit => {
             let committed = input.near(known.accepted[usize::from(from)]);
@@ -335,6 +348,10 @@ fn message(input: &mut Input<'_>, from: u8, known: &mut Known) -> (u8, Vec<u8>) 
         Kind::StateRequest => {
             let (attempt, what, from) = (small(input), what(input), small(input));
             StateRequest { epoch, attempt, what, from }.encode().to_vec()
+        }
+        Kind::EntryRequest => {
+            let (stream, from) = (input.byte() & 15, number(input));
+            EntryRequest { base: epoch, stream, from }.encode().to_vec()
         }
         Kind::StateChunk => state_chunk(input, epoch, known),
         Kind::Record
@@ -454,7 +471,8 @@ fn sealed(input: &mut Input<'_>, epoch: Epoch, known: &Known) -> Vec<u8> {
         *cut = Cut { epoch: Epoch(small(input)), lengths: lengths(input) };
     }
     let mut bytes = [0; Sealed::BYTES_MAX];
-    let length = Sealed { epoch, base, base_members, heard, accepted, cuts }.encode(&mut bytes);
+    let certain = NodeSet::EMPTY;
+    let length = Sealed { epoch, base, base_members, heard, certain, accepted, cuts }.encode(&mut bytes);
     bytes[..length].to_vec()
 }
 

@@ -41,7 +41,7 @@ fn server(first: &[u8], second: &[u8], dice: u8) {
         key_bytes: KEY_BYTES,
         value_bytes_max: 64,
         password: None,
-        durable: false,
+        durable_copies: 0,
         clock_skew: Duration::ZERO,
         give_up: Duration::from_secs(1),
         first_client: 7,

@@ -104,6 +104,9 @@ fn campaigns_on_disks_catch_planted_bugs() {
         Bug::Disk(DiskBug::Store(weft_store::PlantedBug::AcknowledgeBeforeFlush)),
         Bug::Disk(DiskBug::Store(weft_store::PlantedBug::ChainIgnored)),
         Bug::Engine(StoreBug::AcknowledgeBeforeFlush),
+        Bug::Engine(StoreBug::TooFewReports),
+        Bug::Engine(StoreBug::ShortestAtRecovery),
+        Bug::Engine(StoreBug::RestoredVotes),
     ];
     let name = |bug| match bug {
         Bug::Disk(bug) => DiskBug::name(bug),

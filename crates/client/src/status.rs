@@ -210,6 +210,7 @@ pub const fn state_name(state: EngineState) -> &'static str {
         EngineState::Joining { synced: false } => "joining",
         EngineState::Joining { synced: true } => "synced",
         EngineState::Full => "full",
+        EngineState::Sealed => "sealed",
         EngineState::Lost => "lost",
         EngineState::Restored => "restored",
     }

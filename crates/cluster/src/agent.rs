@@ -385,7 +385,10 @@ impl Membership for Agent {
         if status != self.status {
             let urgent = matches!(
                 status.state,
-                EngineState::Joining { synced: true } | EngineState::Lost | EngineState::Restored
+                EngineState::Joining { synced: true }
+                    | EngineState::Lost
+                    | EngineState::Restored
+                    | EngineState::Sealed
             );
             self.status = status;
             if urgent {

@@ -171,6 +171,8 @@ pub struct ServiceConfig {
     pub peers: Peers,
     /// Number of nodes that hold the same data: see [`EnginesConfig::replicas`].
     pub replicas: usize,
+    /// How many nodes have a write of the key-value store on disk when it is answered; 0: none.
+    pub durable_copies: u32,
     /// The host and UDP port to listen at.
     pub address: Place,
     /// Parameters of the service.
@@ -335,6 +337,7 @@ impl ClusterConfig {
             cluster: self.name,
             peers: self.peers.clone(),
             replicas: self.engines.replicas(self.peers.len()),
+            durable_copies: self.engines.durable_copies(),
             address: self.membership.address.clone(),
             serve: self.membership.serve.clone(),
         }
@@ -383,6 +386,7 @@ impl NodeConfig {
             cluster: self.cluster,
             peers: self.peers.clone(),
             replicas: self.replicas(),
+            durable_copies: self.engines.durable_copies(),
             address: self.membership.address.clone(),
             serve: self.membership.serve.clone()?,
         })

@@ -30,12 +30,23 @@ pub struct NodeRecord {
     pub incarnation: Option<Incarnation>,
 }
 
+/// The full members of one or more consecutive views of nodes with disks. A quorum of them has every write on disk that
+/// was answered in such a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Holders {
+    /// The first of these views.
+    pub since: Epoch,
+    /// Its full members.
+    pub full: NodeSet,
+}
+
 /// All state that a membership service needs after a restart. It is stored as TOML.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Durable {
     epoch: Epoch,
     halted: bool,
     nodes: Vec<NodeRecord>,
+    holders: Vec<Holders>,
     cluster: Option<ClusterName>,
     profile: Option<Profile>,
 }
@@ -78,7 +89,16 @@ struct Text {
     /// The profile on which the nodes agree, encoded as in messages, in hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
     profile: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    holders: Vec<HoldersText>,
     nodes: Vec<NodeText>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HoldersText {
+    since: Epoch,
+    full: Vec<usize>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -110,7 +130,18 @@ impl Durable {
         if !published && (halted || nodes.iter().any(|record| *record != NodeRecord::NEVER)) {
             return contradiction("something has happened before the first view");
         }
-        Ok(Self { epoch, halted, nodes, cluster: None, profile: None })
+        Ok(Self { epoch, halted, nodes, holders: Vec::new(), cluster: None, profile: None })
+    }
+
+    /// The same snapshot with the holders of the last views.
+    #[must_use]
+    pub(crate) fn held_by(self, holders: Vec<Holders>) -> Self {
+        Self { holders, ..self }
+    }
+
+    /// The holders of the last views; none if the nodes have no disks.
+    pub(crate) fn holders(&self) -> &[Holders] {
+        &self.holders
     }
 
     /// The same snapshot, marked with the name of `cluster` and the profile on which its nodes agree.
@@ -165,6 +196,7 @@ impl Durable {
             profile: self.profile.as_ref().map(to_hexadecimal),
             epoch: self.epoch,
             halted: self.halted,
+            holders: self.holders.iter().map(Holders::text).collect(),
             nodes: nodes
                 .map(|(node, record)| NodeText { node, role: record.role, incarnation: record.incarnation })
                 .collect(),
@@ -199,7 +231,24 @@ impl Durable {
         };
         let (cluster, profile) =
             (text.cluster.as_ref().map(name).transpose()?, text.profile.as_ref().map(profile).transpose()?);
-        Ok(Self { cluster, profile, ..durable })
+        let held = |held: &HoldersText| {
+            let known =
+                |number: &usize| NodeId::new(*number).filter(|node| node.index() < durable.nodes.len());
+            Some(Holders {
+                since: held.since,
+                full: held.full.iter().map(known).collect::<Option<NodeSet>>()?,
+            })
+        };
+        let holders = text.holders.iter().map(held).collect::<Option<Vec<_>>>();
+        let holders =
+            holders.ok_or(DurableError::Contradiction("`holders` names a node that is not there"))?;
+        Ok(Self { cluster, profile, holders, ..durable })
+    }
+}
+
+impl Holders {
+    fn text(&self) -> HoldersText {
+        HoldersText { since: self.since, full: self.full.iter().map(NodeId::index).collect() }
     }
 }
 

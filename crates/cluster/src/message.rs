@@ -428,6 +428,7 @@ pub(crate) const fn encode_state(state: EngineState) -> u8 {
         EngineState::Full => 3,
         EngineState::Lost => 4,
         EngineState::Restored => 5,
+        EngineState::Sealed => 6,
     }
 }
 
@@ -439,6 +440,7 @@ pub(crate) const fn decode_state(detail: u8) -> Result<EngineState, MessageError
         3 => EngineState::Full,
         4 => EngineState::Lost,
         5 => EngineState::Restored,
+        6 => EngineState::Sealed,
         _ => return Err(MessageError::Field("state")),
     })
 }

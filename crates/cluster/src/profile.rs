@@ -12,6 +12,7 @@
 //! | 4 | MTU | bytes of an IP packet |
 //! | places | nodes | host and port of each: [`Place::encode`] |
 //! | 4, 4, 4 | `[kv]` | bytes of a key and of a value, keys |
+//! | 1 | `durable_copies` | with a `data_dir` |
 //! | 8, 1, text | `[transactions]` | objects of a shard, replicas, procedures |
 //! | text, text | each object | name, type |
 //! | text | each log | name |
@@ -39,7 +40,7 @@ use crate::text::Text;
 const FIXED_BYTES: usize = 8;
 /// Length in bytes of the longest encoding: each engine that can occur once, and all names.
 pub(crate) const PROFILE_BYTES_MAX: usize =
-    FIXED_BYTES + 12 + (9 + 1 + Text::BYTES_MAX) + NAMES_BYTES_MAX + 4 + 4;
+    FIXED_BYTES + 13 + (9 + 1 + Text::BYTES_MAX) + NAMES_BYTES_MAX + 4 + 4;
 
 /// The part of a configuration that is the same at all nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,11 +125,12 @@ impl Profile {
         let mut add = |key: &dyn fmt::Display, value: &dyn fmt::Display| {
             entries.push((Text::of(key), Text::of(value)));
         };
-        if let Some(KvConfig { key_bytes, value_bytes, capacity_keys, durable }) = kv {
+        if let Some(KvConfig { key_bytes, value_bytes, capacity_keys, durable_copies }) = kv {
             add(&"[kv] key_bytes", key_bytes);
             add(&"[kv] value_bytes", value_bytes);
             add(&"[kv] capacity_keys", capacity_keys);
-            add(&"[kv] data_dir", &if *durable { "given" } else { "absent" });
+            add(&"[kv] data_dir", &if *durable_copies > 0 { "given" } else { "absent" });
+            add(&"[kv] durable_copies", durable_copies);
         }
         if let Some(TransactionsConfig { procedures, size, .. }) = transactions {
             add(&"[transactions] procedures", procedures);
@@ -162,7 +164,7 @@ impl Profile {
     /// Appends the encoded profile.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let EnginesConfig { kv, transactions, objects, logs, rounds, lock, data_dir: _ } = &self.engines;
-        let is_durable = kv.is_some_and(|kv| kv.durable);
+        let is_durable = kv.is_some_and(|kv| kv.durable_copies > 0);
         let present = [kv.is_some(), transactions.is_some(), rounds.is_some(), is_durable, lock.is_some()];
         let bits = (0..).zip(present).map(|(bit, is_there)| u8::from(is_there) << bit).sum();
         out.extend([self.nodes() as u8, bits, objects.len() as u8, logs.len() as u8]);
@@ -171,6 +173,9 @@ impl Profile {
         if let Some(kv) = kv {
             for size in [kv.key_bytes, kv.value_bytes, kv.capacity_keys] {
                 out.extend(size.to_be_bytes());
+            }
+            if is_durable {
+                out.push(kv.durable_copies as u8);
             }
         }
         if let Some(transactions) = transactions {
@@ -207,8 +212,13 @@ impl Profile {
         let mut engines = EnginesConfig::default();
         if is_there(0) {
             let (key_bytes, value_bytes) = (reader.number()?, reader.number()?);
-            let (capacity_keys, durable) = (reader.number()?, is_there(3));
-            engines.kv = Some(KvConfig { key_bytes, value_bytes, capacity_keys, durable });
+            let capacity_keys = reader.number()?;
+            let [durable_copies] = if is_there(3) { reader.take()? } else { [0] };
+            if is_there(3) && !(1..=nodes).contains(&durable_copies) {
+                return None;
+            }
+            let durable_copies = durable_copies.into();
+            engines.kv = Some(KvConfig { key_bytes, value_bytes, capacity_keys, durable_copies });
         }
         if is_there(3) && engines.kv.is_none() {
             return None;
@@ -353,7 +363,7 @@ pub(crate) mod tests {
         let object =
             |name: &String| ObjectConfig { name: name.clone(), data_type: "lww-register".to_owned() };
         let engines = EnginesConfig {
-            kv: Some(KvConfig { durable: size.is_multiple_of(2), ..KvConfig::DEFAULT }),
+            kv: Some(KvConfig { durable_copies: size as u32 % 2, ..KvConfig::DEFAULT }),
             transactions,
             objects: objects.iter().map(object).collect(),
             logs: logs.iter().map(|name| LogConfig { name: name.clone() }).collect(),

@@ -3,7 +3,7 @@
 use weft_time::{Duration, Instant};
 use weft_waist::{EngineState, Epoch, NODES_MAX, NodeId, NodeSet, View};
 
-use crate::durable::{Durable, DurableError, NodeRecord, Role};
+use crate::durable::{Durable, DurableError, Holders, NodeRecord, Role};
 use crate::lease::{LEASE_MAX, LEASE_MIN};
 use crate::membership::{Incarnation, Reason};
 use crate::message::Heartbeat;
@@ -17,6 +17,9 @@ pub struct ServiceParameters {
     /// How many nodes hold the same data. There are as many parts of the data as nodes; part *p* is held by nodes
     /// *p*, *p* + 1, … modulo `nodes`. If `replicas` equals `nodes`, each node holds all data.
     pub replicas: usize,
+    /// How many full members have a write on disk before it is answered; all of them if there are fewer. 0: the
+    /// nodes keep their data in memory only.
+    pub durable_copies: usize,
     /// Length of a lease: whole nanoseconds, [`LEASE_MIN`] to [`LEASE_MAX`].
     pub lease: Duration,
     /// By how many parts per million the service's clock may run faster than a node's.
@@ -31,7 +34,12 @@ impl ServiceParameters {
     /// at most 1,000 parts per million, far more than a quartz or a synchronised clock does; views are at least a
     /// quarter of a lease apart.
     pub fn new(nodes: usize, lease: Duration) -> Self {
-        Self { nodes, replicas: nodes, lease, drift_ppm: 1_000, view_interval: lease / 4 }
+        Self { nodes, replicas: nodes, durable_copies: 0, lease, drift_ppm: 1_000, view_interval: lease / 4 }
+    }
+
+    /// Of `full` members, the number that have together every answered write on their disks.
+    fn quorum(&self, full: usize) -> usize {
+        full + 1 - self.durable_copies.min(full)
     }
 
     /// Time after a grant, on the service's clock, after which the lease has certainly ended at the node.
@@ -96,6 +104,11 @@ pub type Answer = Result<Grant, Reason>;
 ///   new view is needed, because the member may have led in the epoch that it reports, and the numbers of its
 ///   writes in that epoch must not be used again. So if all nodes lose power together, the cluster continues as it
 ///   was, provided that this service has its state.
+/// - Where nodes keep their data on disks, a node that comes back may lack the last writes, and the node that had
+///   them may lose power at any time. So full members leave the view only if those that remain have every answered
+///   write on their disks: see `Service::is_safe`. If they do not, a new view with the same members follows, and
+///   every member that receives it first completes its disk, and reports to be sealed. If the remaining members were
+///   restored and are too few, writes are lost, and the cluster is halted.
 /// - A node that has been removed returns empty, with a greater incarnation.
 /// - A service that has published nothing, and receives later epochs in heartbeats, has lost its state. The
 ///   members of the newest view claim that view. Once all of them have, and none has claimed another one since,
@@ -119,6 +132,8 @@ pub struct Service {
     unsaved: bool,
     /// Number of epochs to skip before the next one.
     lost_epochs: u32,
+    /// The full members of the last view that all of its full members have begun, and of later views.
+    holders: Vec<Holders>,
     nodes: Vec<Node>,
 }
 
@@ -138,9 +153,17 @@ struct Node {
     silent_since: [Instant; NODES_MAX],
     /// The latest epoch that the node has reported as a member.
     reported: Epoch,
+    /// The newest view that this incarnation may have received.
+    granted: Epoch,
+    /// The latest epoch whose beginning it reported to have on its disk.
+    opened: Epoch,
+    /// The latest epoch for which it reported to have every answered write on its disk, before it began it.
+    sealed: Epoch,
     /// The node has come back with its data, and no view has followed: it may have led in this epoch, and accepted
     /// an unknown number of writes.
     restored: bool,
+    /// The node has come back with its data, and may lack the last writes.
+    uncertain: bool,
     /// The latest epoch in which it reported to hold all data while joining, and when it first did so.
     synced: Option<(Epoch, Instant)>,
     /// An incarnation that has reported and can enter the next view.
@@ -248,6 +271,8 @@ struct Plan {
     joining: NodeSet,
     /// Nodes that enter the view with a new incarnation.
     with_new_incarnation: NodeSet,
+    /// Whether the view is needed although its members are the same.
+    seals: bool,
     /// When the view is due, if no heartbeat changes the plan before.
     due: Instant,
 }
@@ -270,7 +295,11 @@ impl Service {
             receives_from: NodeSet::first(NODES_MAX),
             silent_since: [Instant::ZERO; NODES_MAX],
             reported: Epoch(0),
+            granted: Epoch(0),
+            opened: Epoch(0),
+            sealed: Epoch(0),
             restored: false,
+            uncertain: false,
             synced: None,
             candidate: None,
             rival_incarnation: None,
@@ -284,6 +313,7 @@ impl Service {
             halted: false,
             unsaved: false,
             lost_epochs: 0,
+            holders: Vec::new(),
             nodes: vec![node; parameters.nodes],
         }
     }
@@ -310,8 +340,10 @@ impl Service {
         service.published = now;
         service.epoch = durable.view().epoch;
         service.halted = durable.halted();
+        service.holders = durable.holders().to_vec();
         for (node, record) in service.nodes.iter_mut().zip(durable.nodes()) {
             node.record = *record;
+            node.granted = service.epoch;
             node.lease_end = now + parameters.term();
         }
         Ok(service)
@@ -328,6 +360,7 @@ impl Service {
         if self.halted {
             Err(Reason::Halted)
         } else if record.role != Role::Out && record.incarnation == Some(heartbeat.incarnation) {
+            self.nodes[heartbeat.node.index()].granted = self.epoch;
             Ok(Grant { view: self.view(), lease: self.parameters.lease })
         } else if self.is_kept_out(heartbeat.node) {
             Err(Reason::Partitioned)
@@ -367,7 +400,8 @@ impl Service {
             return None;
         }
         let records = self.nodes.iter().map(|node| node.record).collect();
-        Some(Durable::new(self.epoch, self.halted, records).expect("the service keeps to its own rules"))
+        let durable = Durable::new(self.epoch, self.halted, records);
+        Some(durable.expect("the service keeps to its own rules").held_by(self.holders.clone()))
     }
 
     /// Whether [`Service::take_unsaved`] would return a snapshot.
@@ -491,9 +525,53 @@ impl Service {
             node.record = NodeRecord { role, incarnation: Some(heartbeat.incarnation) };
             // The former incarnation of this service may have granted a lease that is still valid.
             (node.lease_end, node.heard, node.reported) = (lease_end, heard, heartbeat.status.epoch);
+            node.granted = view.epoch;
             node.note_receives_from(heartbeat.receives_from, heard);
         }
         self.nodes.iter_mut().for_each(|node| node.claim = None);
+        self.note_holders();
+    }
+
+    /// Adds the current view to the holders, if it has other full members than the view before it.
+    fn note_holders(&mut self) {
+        let full = self.having(Role::Full);
+        let is_known = self.holders.last().is_some_and(|last| last.full == full);
+        if self.parameters.durable_copies > 0 && !is_known {
+            self.holders.push(Holders { since: self.epoch, full });
+        }
+    }
+
+    /// Forgets the holders of earlier views, if all full members have begun the current one.
+    fn settle(&mut self, is_begun: bool) {
+        let full = self.having(Role::Full);
+        let has_begun = |id: NodeId| self.nodes[id.index()].opened == self.epoch;
+        let is_known = self.holders.len() == 1;
+        if self.parameters.durable_copies > 0 && !is_known && (is_begun || full.iter().all(has_begun)) {
+            self.holders = vec![Holders { since: self.epoch, full }];
+            self.unsaved = true;
+        }
+    }
+
+    /// Whether `rest`, without the full members that leave the view, has every answered write on its disks, whenever
+    /// its members lose power. That is so in two cases:
+    ///
+    /// - One of them has begun some epoch, so it has all writes of earlier ones; and of the full members of that epoch
+    ///   and of each later one, enough are among them.
+    /// - One of them has sealed its epoch for the current view, and cannot begin that, because a member that leaves
+    ///   has not received the view.
+    fn is_safe(&self, rest: NodeSet, leave: NodeSet) -> bool {
+        if self.parameters.durable_copies == 0 {
+            return true;
+        }
+        let of = |id: NodeId| &self.nodes[id.index()];
+        let begun = rest.iter().map(|id| of(id).opened).max().unwrap_or(Epoch(0));
+        let ends = self.holders.iter().skip(1).map(|next| next.since).chain([Epoch(u32::MAX)]);
+        let mut later =
+            self.holders.iter().zip(ends).filter(|(_, end)| *end > begun).map(|(held, _)| held.full);
+        let has_enough = |full: NodeSet| rest.intersection(full).len() >= self.parameters.quorum(full.len());
+        let is_cut_off = |id: NodeId| of(id).granted < self.epoch && of(id).record.role == Role::Full;
+        later.all(has_enough)
+            || rest.iter().any(|id| of(id).sealed == self.epoch) && leave.iter().any(is_cut_off)
     }
 
     /// Extends the lease of a member and notes its progress.
@@ -505,11 +583,20 @@ impl Service {
         node.heard = self.now;
         node.reported = node.reported.max(heartbeat.status.epoch);
         let epoch = heartbeat.status.epoch;
-        node.restored |= heartbeat.status.state == EngineState::Restored && epoch == self.epoch;
+        let state = heartbeat.status.state;
+        node.restored |= state == EngineState::Restored && epoch == self.epoch;
+        node.uncertain = state == EngineState::Restored;
+        match state {
+            EngineState::Full | EngineState::Restored => node.opened = node.opened.max(epoch),
+            EngineState::Sealed => node.sealed = node.sealed.max(epoch),
+            EngineState::Starting | EngineState::Joining { .. } | EngineState::Lost => {}
+        }
         let known = node.synced.is_some_and(|(synced, _)| synced == epoch);
         if heartbeat.status.state == (EngineState::Joining { synced: true }) && !known {
             node.synced = Some((epoch, self.now));
         }
+        // A joining node has copied the data of each full member, so all of them had begun the epoch.
+        self.settle(epoch == self.epoch && state == EngineState::Joining { synced: true });
         let still_cut_off = self.parts_without_holder();
         for part in cut_off.into_iter().filter(|part| !still_cut_off.contains(part)) {
             for id in self.replicas_of(part).iter() {
@@ -533,6 +620,7 @@ impl Service {
                     full: all,
                     joining: NodeSet::EMPTY,
                     with_new_incarnation: all,
+                    seals: false,
                     due: self.now,
                 });
             }
@@ -579,6 +667,10 @@ impl Service {
             }
         });
         let full = whole.minus(removed);
+        let leaving = removed.union(dead).intersection(view.full);
+        if !leaving.is_empty() && !self.is_safe(full, leaving) {
+            return self.plan_unsafe(whole, dead, full);
+        }
         let caught_up_or_gone = whole.union(removed).union(dead);
         let joining = view.joining.minus(caught_up_or_gone).union(with_new_incarnation);
         let is_founded = self.epoch > Epoch(1)
@@ -593,7 +685,34 @@ impl Service {
             let due = self.published + self.parameters.view_interval;
             if with_new_incarnation.is_empty() { due.max(self.patience(joining)) } else { due }
         };
-        Some(Plan { full, joining, with_new_incarnation, due })
+        Some(Plan { full, joining, with_new_incarnation, seals: false, due })
+    }
+
+    /// The next view while members cannot leave because the `rest` may lack writes: all stay, and a new view lets
+    /// the others complete their disks. `None` if the writes are lost.
+    fn plan_unsafe(&self, whole: NodeSet, dead: NodeSet, rest: NodeSet) -> Option<Plan> {
+        let is_uncertain = |id: NodeId| self.nodes[id.index()].uncertain;
+        if whole.iter().all(is_uncertain) && !self.is_safe(whole, dead) {
+            return None;
+        }
+        let view = self.view();
+        let full = view.full.union(whole);
+        let knows_view = |id: NodeId| {
+            let node = &self.nodes[id.index()];
+            node.opened == self.epoch
+                || node.sealed == self.epoch
+                || node.synced.is_some_and(|(epoch, _)| epoch == self.epoch)
+        };
+        let seals = rest.iter().any(|id| knows_view(id) && !is_uncertain(id));
+        let is_due = seals || self.nodes.iter().any(|node| node.restored);
+        let due = if is_due { self.published } else { Instant::FAR_FUTURE };
+        Some(Plan {
+            full,
+            joining: view.joining.minus(full),
+            with_new_incarnation: NodeSet::EMPTY,
+            seals,
+            due,
+        })
     }
 
     /// Until when synced members wait for the given members, which are still joining: twice as long as the first
@@ -615,6 +734,7 @@ impl Service {
         plan.full != view.full
             || plan.joining != view.joining
             || !plan.with_new_incarnation.is_empty()
+            || plan.seals
             || is_restored
     }
 
@@ -646,6 +766,8 @@ impl Service {
                 (node.receives_from, node.last_heartbeat) = (candidate.receives_from, Some(candidate.heard));
                 node.silent_since = [self.now; NODES_MAX];
                 node.reported = Epoch(0);
+                (node.granted, node.opened, node.sealed) = (Epoch(0), Epoch(0), Epoch(0));
+                node.uncertain = false;
                 node.synced = None;
                 node.rival_incarnation = None;
             }
@@ -655,6 +777,7 @@ impl Service {
         for node in &mut self.nodes {
             plan.with_new_incarnation.iter().for_each(|id| node.silent_since[id.index()] = self.now);
         }
+        self.note_holders();
     }
 
     fn halt(&mut self) {
@@ -919,6 +1042,70 @@ mod tests {
         }
         assert_eq!(sets(&service), (3, vec![0, 1], vec![]));
         assert_eq!(beat(&mut service, 1_120, 2, 10, 1, restored), Err(Reason::Rejoin));
+    }
+
+    /// Three nodes with two copies on disk, which have begun epoch 2 and have leases from 10 ms.
+    fn running_on_disks() -> Service {
+        let mut service = Service::new(ServiceParameters { durable_copies: 2, ..parameters(3) });
+        for (epoch, state) in [(0, EngineState::Starting), (1, EngineState::Full)] {
+            for node in 0..3 {
+                let _ = beat(&mut service, 0, node, 10, epoch, state);
+            }
+        }
+        assert!(beat(&mut service, 5, 0, 10, 1, EngineState::Restored).is_ok());
+        for node in 0..3 {
+            assert!(beat(&mut service, 10, node, 10, 2, EngineState::Full).is_ok());
+        }
+        assert_eq!(sets(&service), (2, vec![0, 1, 2], vec![]));
+        service
+    }
+
+    #[test]
+    fn a_member_that_alone_may_lack_copies_on_disk_first_seals() {
+        let mut service = running_on_disks();
+        for ms in [60, 112] {
+            assert!(beat(&mut service, ms, 0, 10, 2, EngineState::Full).is_ok());
+        }
+        assert_eq!(sets(&service), (3, vec![0, 1, 2], vec![]));
+        assert!(beat(&mut service, 113, 0, 10, 2, EngineState::Full).is_ok(), "its disk is not complete");
+        assert_eq!(sets(&service).0, 3);
+        assert!(beat(&mut service, 114, 0, 10, 3, EngineState::Sealed).is_ok());
+        assert_eq!(sets(&service), (4, vec![0], vec![]));
+
+        let mut service = running_on_disks();
+        for ms in [60, 112] {
+            assert!(beat(&mut service, ms, 0, 10, 2, EngineState::Full).is_ok());
+            assert!(beat(&mut service, ms, 1, 10, 2, EngineState::Full).is_ok());
+        }
+        assert_eq!(sets(&service), (3, vec![0, 1], vec![]), "two of three have all");
+    }
+
+    /// A service that has lost power with all nodes, of which only node 0 has come back and reported.
+    fn one_of_three_is_back() -> Service {
+        let durable = running_on_disks().take_unsaved().unwrap();
+        assert_eq!(Durable::from_toml(&durable.to_toml()), Ok(durable.clone()));
+        let parameters = ServiceParameters { durable_copies: 2, ..parameters(3) };
+        let mut service = Service::restore(parameters, &durable, at(1_000)).unwrap();
+        for ms in [1_001, 1_050, 1_100, 1_105] {
+            assert!(beat(&mut service, ms, 0, 10, 2, EngineState::Restored).is_ok());
+            assert_eq!(sets(&service), (3, vec![0, 1, 2], vec![]), "at {ms} ms");
+        }
+        service
+    }
+
+    #[test]
+    fn restored_members_go_on_when_there_are_enough() {
+        let mut service = one_of_three_is_back();
+        assert!(beat(&mut service, 1_110, 1, 10, 2, EngineState::Restored).is_ok());
+        assert_eq!(sets(&service), (4, vec![0, 1], vec![]));
+    }
+
+    #[test]
+    fn too_few_restored_members_halt() {
+        let mut service = one_of_three_is_back();
+        assert_eq!(beat(&mut service, 1_110, 1, 11, 0, EngineState::Starting), Err(Reason::Waiting));
+        assert_eq!(sets(&service), (3, vec![0, 1, 2], vec![]), "node 2 may come back");
+        assert_eq!(beat(&mut service, 1_111, 2, 11, 0, EngineState::Starting), Err(Reason::Halted));
     }
 
     #[test]

@@ -131,6 +131,7 @@ fn level_10_writes_of_one_key_hold_one_way() {
                 base: Epoch(epoch - 1),
                 base_members: both,
                 heard: both,
+                certain: NodeSet::EMPTY,
                 accepted: std::array::from_fn(|stream| if stream == 0 { 10 } else { 0 }),
                 cuts: [Cut::default(); CUTS_MAX],
             };

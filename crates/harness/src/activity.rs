@@ -60,7 +60,7 @@ impl Activity {
 /// The state of a node whose engine is in this state.
 pub const fn node_state(engine: EngineState) -> NodeState {
     match engine {
-        EngineState::Full => NodeState::Serving,
+        EngineState::Full | EngineState::Sealed => NodeState::Serving,
         EngineState::Joining { .. } | EngineState::Starting | EngineState::Restored => NodeState::Joining,
         EngineState::Lost => NodeState::Fenced,
     }

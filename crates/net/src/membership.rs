@@ -102,9 +102,12 @@ fn origin(directory: &mut Directory, elsewhere: &mut NodeSet, node: NodeId, from
 impl MembershipHost {
     /// A service that continues from its state file, if there is one.
     pub(crate) fn open(config: &ServiceConfig, now: Instant) -> Result<Self, MembershipError> {
-        let ServiceConfig { cluster, peers, replicas, serve, .. } = config;
-        let parameters =
-            ServiceParameters { replicas: *replicas, ..ServiceParameters::new(peers.len(), serve.lease) };
+        let ServiceConfig { cluster, peers, replicas, durable_copies, serve, .. } = config;
+        let parameters = ServiceParameters {
+            replicas: *replicas,
+            durable_copies: *durable_copies as usize,
+            ..ServiceParameters::new(peers.len(), serve.lease)
+        };
         let stored = serve.state_file.as_deref().map(read_state).transpose()?.flatten();
         if let Some(path) = &serve.state_file {
             check_writable(path)
@@ -359,6 +362,7 @@ mod tests {
             cluster: ClusterName::default(),
             peers: peers(nodes),
             replicas: nodes,
+            durable_copies: 0,
             address: Place::new(Ipv4Addr::LOCALHOST, 4794),
             serve: ServeConfig { lease: Duration::from_ms(100), state_file: Some(state_file.to_owned()) },
         }
@@ -373,7 +377,7 @@ mod tests {
             key_bytes: 8,
             value_bytes: 64,
             capacity_keys: 1_000,
-            durable: false,
+            durable_copies: 0,
         });
         let engines = weft_cluster::EnginesConfig { kv, ..Default::default() };
         weft_cluster::Profile::of(&engines, 1_500, &peers(nodes))

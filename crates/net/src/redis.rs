@@ -116,7 +116,7 @@ impl RedisServer {
             key_bytes: kv.key_bytes as usize,
             value_bytes_max: kv.value_bytes as usize,
             password: redis.password.clone(),
-            durable: kv.durable,
+            durable_copies: kv.durable_copies,
             clock_skew: redis.clock_skew,
             give_up: GIVE_UP,
             first_client: first_client(),

@@ -394,6 +394,7 @@ impl NicKvBench {
                 psp: false,
                 plan,
                 disks: None,
+                durable_copies: 0,
                 #[cfg(feature = "planted-bugs")]
                 planted_bug: None,
                 planted: Planted::default(),

@@ -69,7 +69,7 @@ impl NodeEngine {
             EngineState::Starting => Role::Outside,
             EngineState::Joining { .. } => Role::Joining,
             EngineState::Full if acts => Role::Full,
-            EngineState::Full | EngineState::Restored => Role::Sealed,
+            EngineState::Full | EngineState::Sealed | EngineState::Restored => Role::Sealed,
             EngineState::Lost => Role::Lost,
         }
     }

@@ -34,8 +34,10 @@ const END: u32 = u32::MAX;
 
 /// The sizes of the store for an engine with these parameters.
 pub fn store_parameters(engine: &Parameters) -> weft_store::Parameters {
-    // Bytes of a snapshot: the table with its headers, a tenth more for frames, and the sessions.
-    let bytes = engine.memory_bytes() / 10 * 11 + (engine.sessions + 16 * engine.window) * 512 + (1 << 20);
+    // Bytes of a snapshot: the table and the last entries with their headers, a tenth more for frames, and the
+    // sessions.
+    let content = engine.memory_bytes() + engine.kept_bytes();
+    let bytes = content / 10 * 11 + (engine.sessions + 16 * engine.window) * 512 + (1 << 20);
     weft_store::Parameters::new(BATCH_SECTORS, LOG_SECTORS, bytes.div_ceil(weft_store::SECTOR) as u64)
 }
 
@@ -288,7 +290,8 @@ impl KvHalf {
         self.snapshot = match self.snapshot {
             Some(Snapshot::Beginning) => Some(Snapshot::Next(What::Slots, 0)),
             Some(Snapshot::Asked(What::Slots)) if next == END => Some(Snapshot::Next(What::Sessions, 0)),
-            Some(Snapshot::Asked(What::Sessions)) if next == END => Some(Snapshot::Complete),
+            Some(Snapshot::Asked(What::Sessions)) if next == END => Some(Snapshot::Next(What::Kept, 0)),
+            Some(Snapshot::Asked(What::Kept)) if next == END => Some(Snapshot::Complete),
             Some(Snapshot::Asked(what)) => Some(Snapshot::Next(what, next)),
             // The answer belongs to a snapshot that was abandoned.
             _ => {
@@ -364,7 +367,7 @@ mod tests {
     use super::*;
     use crate::half::CardPort;
 
-    const SIZES: weft_store::Parameters = weft_store::Parameters::new(4, 64, 128);
+    const SIZES: weft_store::Parameters = weft_store::Parameters::new(20, 64, 128);
 
     fn engine() -> Parameters {
         Parameters {
@@ -372,7 +375,7 @@ mod tests {
             ways: 4,
             value_bytes_max: 64,
             window: 64,
-            durable: true,
+            durable_copies: 1,
             ..Parameters::default()
         }
     }

@@ -302,7 +302,7 @@ impl<H: HostHalf> Node<H> {
             EngineState::Joining { synced: false } | EngineState::Restored => {
                 Some(in_view(slot.status.state))
             }
-            EngineState::Joining { synced: true } | EngineState::Full => Some(complete),
+            EngineState::Joining { synced: true } | EngineState::Sealed | EngineState::Full => Some(complete),
             // Restarting the engine would not bring back the data that a majority has lost. The engine reports the
             // loss to its callers, and the other engines go on.
             EngineState::Lost => None,

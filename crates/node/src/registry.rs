@@ -111,7 +111,7 @@ impl<'a> Registry<'a> {
                         message_bytes,
                     );
                     parameters.check()?;
-                    parameters.durable = kv.durable;
+                    parameters.durable_copies = kv.durable_copies as usize;
                     EngineChoice::KeyValue(parameters, None)
                 }
                 EngineConfig::Transactions(transactions) => {

@@ -10,7 +10,8 @@ const fn rank(state: EngineState) -> u8 {
         EngineState::Joining { synced: false } => 2,
         EngineState::Joining { synced: true } => 3,
         EngineState::Restored => 4,
-        EngineState::Full => 5,
+        EngineState::Sealed => 5,
+        EngineState::Full => 6,
     }
 }
 

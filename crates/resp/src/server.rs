@@ -47,8 +47,8 @@ pub struct RespServerParameters {
     pub value_bytes_max: usize,
     /// The password; `None` if none is required.
     pub password: Option<String>,
-    /// Whether the store's data is on disk.
-    pub durable: bool,
+    /// How many nodes have a write on disk when the store answers it; 0 if its data is not on disk.
+    pub durable_copies: u32,
     /// By how much the wall clocks of two servers may differ.
     pub clock_skew: Duration,
     /// Time-out of a request to the store.

@@ -46,7 +46,7 @@ impl Stage {
             key_bytes: KEY_BYTES,
             value_bytes_max: 64,
             password: password.map(str::to_owned),
-            durable: false,
+            durable_copies: 0,
             clock_skew: Duration::from_ms(50),
             give_up: GIVE_UP,
             first_client: u64::MAX - 1,

@@ -20,7 +20,7 @@ const CHECKED: usize = 80;
 /// The first bytes of a frame in every version of the format. The version follows, one byte.
 const NAME: [u8; 7] = *b"WEFTSTO";
 /// Version of the format.
-pub(crate) const VERSION: u8 = b'2';
+pub(crate) const VERSION: u8 = b'3';
 const MAGIC: u64 = {
     let [a, b, c, d, e, f, g] = NAME;
     u64::from_le_bytes([a, b, c, d, e, f, g, VERSION])

@@ -184,10 +184,12 @@ pub enum EngineState {
     },
     /// Holds all data.
     Full,
+    /// A full member between two epochs that has on its disk everything that was committed. It waits for the others.
+    Sealed,
     /// The engine can no longer catch up. It must be restarted with empty memory.
     Lost,
-    /// The engine holds all data of the epoch that it reports, recovered from its disk. It continues with the
-    /// next view.
+    /// The engine has recovered from its disk what it had there of the epoch that it reports, and may lack the last
+    /// committed writes. It continues in a later view, when enough members are there that together lack none.
     Restored,
 }
 
@@ -198,6 +200,7 @@ impl fmt::Display for EngineState {
             Self::Joining { synced: false } => "joining",
             Self::Joining { synced: true } => "synced",
             Self::Full => "full",
+            Self::Sealed => "sealed",
             Self::Lost => "lost",
             Self::Restored => "restored",
         })
@@ -207,7 +210,8 @@ impl fmt::Display for EngineState {
 /// An engine's report to its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EngineStatus {
-    /// The epoch that the engine has been configured with; 0 before the first.
+    /// The epoch that the engine has been configured with; 0 before the first. A full member that keeps its data on
+    /// disk reports an epoch only once its beginning is durable.
     pub epoch: Epoch,
     /// The state in that epoch.
     pub state: EngineState,

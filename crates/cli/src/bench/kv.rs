@@ -308,6 +308,7 @@ impl KvOptions {
                 psp: false,
                 plan,
                 disks: None,
+                durable_copies: 0,
                 #[cfg(feature = "planted-bugs")]
                 planted_bug: None,
                 planted: Planted::default(),

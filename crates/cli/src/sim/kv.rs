@@ -26,6 +26,10 @@ pub(crate) struct KvOptions {
     /// observer checks that no nonce is used twice
     #[arg(long)]
     psp: bool,
+    /// With faults of disks: how many nodes have a write on disk when it is answered, a majority to all [default: by
+    /// seed]
+    #[arg(long, value_name = "NUMBER", value_parser = parse::nodes)]
+    durable_copies: Option<usize>,
     /// Plant this known bug in the engine, to see the campaign find it
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_bug)]
@@ -67,7 +71,15 @@ disks. Or none, or the path of a fault plan in TOML. docs/fault-plans.md describ
                 "nodes with disks have NICs in software: leave out --nic, or faults of disks",
             ));
         }
+        let nodes = conduct.runs.nodes;
+        if self.durable_copies.is_some_and(|copies| !(nodes / 2 + 1..=nodes).contains(&copies)) {
+            let majority = nodes / 2 + 1;
+            return Err(Failure::new(format!(
+                "with {nodes} nodes give --durable-copies {majority} to {nodes}"
+            )));
+        }
         conduct.of(&StoreSubject {
+            durable_copies: self.durable_copies,
             network: self.ground.network(),
             psp: self.psp,
             keep_histories: conduct.keeps_histories,
@@ -81,6 +93,7 @@ disks. Or none, or the path of a fault plan in TOML. docs/fault-plans.md describ
 
     fn add_to(&self, line: CommandLine) -> CommandLine {
         let line = self.ground.add_to(self.nic.add_to(line)).flag("--psp", self.psp);
+        let line = line.given("--durable-copies", self.durable_copies);
         #[cfg(feature = "planted-bugs")]
         let line = line
             .given("--planted-bug", self.planted_bug.map(weft_kv::PlantedBug::name))

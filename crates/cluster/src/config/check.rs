@@ -203,8 +203,40 @@ fn check_kv(section: &Section<'_>, mtu_bytes: u32, peers: &Peers) -> Result<KvCo
         let reason = format_args!("mtu_bytes = {mtu_bytes} takes values of at most {room} bytes");
         return Err(section.refuse(&keys::VALUE_BYTES, reason));
     }
-    let durable = section.file(&keys::DATA_DIR)?.is_some();
-    Ok(KvConfig { key_bytes, value_bytes, capacity_keys, durable })
+    let durable_copies = check_durability(section, peers.len() as u32)?;
+    Ok(KvConfig { key_bytes, value_bytes, capacity_keys, durable_copies })
+}
+
+/// The number of nodes that have a write on disk when it is answered.
+fn check_durability(section: &Section<'_>, nodes: u32) -> Result<u32, String> {
+    let has_disks = section.file(&keys::DATA_DIR)?.is_some();
+    let durability = section.optional_text(&keys::DURABILITY)?;
+    let copies = section.optional_number(&keys::DURABLE_COPIES)?.map(|copies| copies as u32);
+    match (durability, has_disks) {
+        (None | Some("sync"), true) => {}
+        (None | Some("memory"), false) if copies.is_none() => return Ok(0),
+        (Some("sync"), false) => {
+            return Err(section.refuse(&keys::DURABILITY, "it needs a folder for the data: add data_dir"));
+        }
+        (Some("memory"), true) => {
+            let reason = "nothing would be written: leave out data_dir, or choose \"sync\"";
+            return Err(section.refuse(&keys::DURABILITY, reason));
+        }
+        (None | Some("memory"), _) => {
+            return Err(section.refuse(&keys::DURABLE_COPIES, "there are no copies on disk: add data_dir"));
+        }
+        (Some(_), _) => {
+            return Err(section.refuse(&keys::DURABILITY, "choose \"memory\" or \"sync\""));
+        }
+    }
+    let majority = nodes / 2 + 1;
+    match copies {
+        Some(copies) if !(majority..=nodes).contains(&copies) => {
+            let reason = format_args!("with {nodes} nodes give {majority} to {nodes}: a majority at least");
+            Err(section.refuse(&keys::DURABLE_COPIES, reason))
+        }
+        copies => Ok(copies.unwrap_or(majority)),
+    }
 }
 
 fn check_transactions(section: &Section<'_>, nodes: usize) -> Result<TransactionsConfig, String> {

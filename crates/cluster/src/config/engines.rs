@@ -60,14 +60,14 @@ pub struct KvConfig {
     pub value_bytes: u32,
     /// Number of keys for which the table is sized.
     pub capacity_keys: u32,
-    /// Whether every node also keeps its data on disk: then a write is answered when all members have flushed it.
-    pub durable: bool,
+    /// How many nodes have a write on disk when it is answered; 0 if the nodes keep their data in memory only.
+    pub durable_copies: u32,
 }
 
 impl KvConfig {
     /// Default sizes.
     pub const DEFAULT: Self =
-        Self { key_bytes: 8, value_bytes: 1_024, capacity_keys: 65_536, durable: false };
+        Self { key_bytes: 8, value_bytes: 1_024, capacity_keys: 65_536, durable_copies: 0 };
 }
 
 impl Default for KvConfig {
@@ -152,6 +152,11 @@ impl EnginesConfig {
         let rounds = self.rounds.iter().map(EngineConfig::Rounds);
         let lock = self.lock.iter().map(EngineConfig::Lock);
         kv.chain(transactions).chain(objects).chain(logs).chain(rounds).chain(lock).collect()
+    }
+
+    /// How many nodes have a write of the key-value store on disk when it is answered; 0 if nothing is on disk.
+    pub fn durable_copies(&self) -> u32 {
+        self.kv.map_or(0, |kv| kv.durable_copies)
     }
 
     /// How many of `nodes` nodes hold the same data, as the membership service needs it.

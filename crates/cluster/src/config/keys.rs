@@ -170,8 +170,20 @@ pub(super) const DATA_DIR: Key = Key {
     name: "data_dir",
     form: Form::Folder,
     default: Default::Told("memory only"),
-    meaning: "the folder of each node's data on disk: a write is answered when all members have flushed it",
+    meaning: "the folder of each node's data on disk",
 };
+pub(super) const DURABILITY: Key = Key {
+    name: "durability",
+    form: Form::Text { most: Text::BYTES_MAX },
+    default: Default::Told("`\"sync\"` with a `data_dir`, otherwise `\"memory\"`"),
+    meaning: "when a write is answered: `\"memory\"`, when all members have it; `\"sync\"`, when some also have it on disk",
+};
+pub(super) const DURABLE_COPIES: Key = number(
+    "durable_copies",
+    (1, NODES_MAX as u64),
+    Default::Told("a majority of the nodes"),
+    "how many nodes have a write on disk when it is answered: a majority to all, or all members if there are fewer",
+);
 
 pub(super) const PROCEDURES: Key = Key {
     name: "procedures",
@@ -284,7 +296,7 @@ pub(super) const KV: Table = Table {
     is_array: false,
     is_required: false,
     meaning: "The key-value store. An empty table turns it on with the default sizes.",
-    keys: &[&KEY_BYTES, &VALUE_BYTES, &CAPACITY_KEYS, &DATA_DIR],
+    keys: &[&KEY_BYTES, &VALUE_BYTES, &CAPACITY_KEYS, &DATA_DIR, &DURABILITY, &DURABLE_COPIES],
 };
 pub(super) const TRANSACTIONS: Table = Table {
     name: "transactions",

@@ -369,9 +369,17 @@ fn a_store_on_disk_has_a_cluster_of_its_own() {
         )
     };
     let config = ClusterConfig::parse(&text("")).unwrap();
-    assert!(config.engines.kv.is_some_and(|kv| kv.durable));
+    assert!(config.engines.kv.is_some_and(|kv| kv.durable_copies == 1));
     assert_eq!(config.engines.data_dir, Some(PathBuf::from("data")));
     assert_eq!(ClusterConfig::parse(&config.to_toml()), Ok(config.clone()));
+    let copies = |more: &str| {
+        let others = (2..=4).map(|node| format!("[[node]]\naddress = \"10.0.0.{node}\"\n"));
+        ClusterConfig::parse(&text(&format!("{more}{}", others.collect::<String>())))
+            .map(|config| config.engines.durable_copies())
+    };
+    assert_eq!(copies(""), Ok(3), "a majority");
+    assert_eq!(copies("durability = \"sync\"\ndurable_copies = 4\n"), Ok(4));
+    assert!(copies("durable_copies = 2\n").unwrap_err().contains("with 4 nodes give 3 to 4"));
     let error = ClusterConfig::parse(&text("[[log]]\nname = \"events\"\n")).unwrap_err();
     assert!(error.contains("[kv] data_dir = \"data\": only the store keeps its data on disk"), "{error}");
     let error = ClusterConfig::parse(&text("").replace("\"data\"", "\"\"")).unwrap_err();
@@ -388,7 +396,7 @@ fn engines(nodes: usize) -> impl Strategy<Value = EnginesConfig> {
         key_bytes,
         value_bytes,
         capacity_keys,
-        durable: false,
+        durable_copies: 0,
     });
     let record = prop::option::of("[^\0]{1,12}".prop_map(PathBuf::from));
     let transactions = ("[ -~]{1,64}", 1..=i64::MAX as u64, 1..=nodes, record);

@@ -63,6 +63,7 @@ pub(super) fn write(config: &ClusterConfig, has_comments: bool) -> String {
         out.line(&keys::CAPACITY_KEYS, kv.capacity_keys);
         if let Some(data_dir) = &engines.data_dir {
             out.file(&keys::DATA_DIR, data_dir);
+            out.line(&keys::DURABLE_COPIES, kv.durable_copies);
         }
     }
     if let Some(transactions) = &engines.transactions {

@@ -3,6 +3,7 @@
 mod calls;
 mod durability;
 mod joining;
+mod recovery;
 mod streams;
 
 use weft_time::Instant;
@@ -14,8 +15,8 @@ use weft_waist::{
 use crate::counters::Counters;
 use crate::journal::{HOST, Opening};
 use crate::message::{
-    Acknowledge, CUTS_MAX, Commit, Cut, Kind, Lengths, Malformed, Reply, Sealed, StateChunk, StateRequest,
-    Status, Write,
+    Acknowledge, CUTS_MAX, Commit, Cut, EntryRequest, Kind, Lengths, Malformed, Reply, Sealed, StateChunk,
+    StateRequest, Status, Write,
 };
 use crate::parameters::{Parameters, PlantedBug};
 use crate::placement::PARTITIONS;
@@ -82,6 +83,8 @@ pub struct Kv {
     /// The epoch to which the windows' streams belong, and its members; 0 if there is none.
     base: Epoch,
     base_members: NodeSet,
+    /// The full members of that epoch.
+    base_full: NodeSet,
     /// Whether the table is complete. A joining node's table is incomplete until its state transfer has ended.
     complete: bool,
 
@@ -128,6 +131,7 @@ impl Kv {
             leaders: [0; PARTITIONS as usize],
             base: Epoch(0),
             base_members: NodeSet::EMPTY,
+            base_full: NodeSet::EMPTY,
             complete: false,
             table: Table::new(&parameters),
             sessions: Sessions::new(&parameters),
@@ -199,7 +203,7 @@ impl Kv {
         for (partition, leader) in (0..).zip(&mut self.leaders) {
             *leader = view.leader(partition).map_or(0, |node| node.index() as u8);
         }
-        self.logged.is_restored = false;
+        self.logged.awaits_view = false;
         if view.joining.contains(self.node) {
             self.join(now, io);
         } else if !view.full.contains(self.node) {
@@ -243,7 +247,7 @@ impl Kv {
     fn begin_epoch(&mut self, role: Role) {
         self.role = role;
         self.base = self.view.epoch;
-        self.base_members = self.view.members();
+        (self.base_members, self.base_full) = (self.view.members(), self.view.full);
         self.windows.iter_mut().for_each(Window::reset);
         self.leading.reset(self.view.members().without(self.node));
         self.following.iter_mut().for_each(|following| following.gap = false);
@@ -256,28 +260,36 @@ impl Kv {
         // done nothing in the former.
         self.logged.opening = None;
         self.view_change = ViewChange::idle(self.node);
-        // If the node restarts during the view change, it must report the same lengths again. So it reports only
-        // after all that it accepted is durable.
-        let careless = self.parameters.planted(PlantedBug::SealedBeforeFlush);
-        self.logged.is_sealing = self.logged.has_entries() && !careless;
-        if !self.logged.is_sealing {
+        let has_logs = self.parameters.is_durable();
+        if has_logs && !self.logged.is_uncertain {
+            self.log_sealing(io.effects);
+        }
+        if !has_logs || self.logged.is_uncertain || self.logged.is_sealed {
             self.report_accepted(now, io);
         }
     }
 
     /// Sends the other full members of the view the lengths that this node has accepted.
     fn report_accepted(&mut self, now: Instant, io: &mut Io<'_>) {
+        let has_logs = self.parameters.is_durable();
+        let is_certain = has_logs && !self.logged.is_uncertain;
         let own = Sealed {
             epoch: self.view.epoch,
             base: self.base,
             base_members: self.base_members,
             heard: NodeSet::EMPTY,
+            certain: if is_certain { NodeSet::EMPTY.with(self.node) } else { NodeSet::EMPTY },
             accepted: std::array::from_fn(|stream| self.windows[stream].accepted()),
             cuts: self.cuts,
         };
-        self.view_change.begin(self.node, self.view.full, own);
+        if self.view_change.own().is_some() {
+            self.view_change.add(self.node, own);
+        } else {
+            self.view_change.begin(self.node, self.view.full, has_logs, own);
+        }
         self.send_sealed(self.view.full.without(self.node), io.effects);
         self.seal_pace.progress(now);
+        self.fetch_missing(io);
         self.try_cut(now, io);
     }
 
@@ -297,8 +309,9 @@ impl Kv {
         if self.role == Role::Sealed {
             self.view_change.add(from, sealed);
             self.seal_pace.progress(now);
+            self.fetch_missing(io);
         }
-        if !sealed.heard.contains(self.node) {
+        if self.view_change.is_news_to(&sealed) {
             self.send_sealed(NodeSet::EMPTY.with(from), io.effects);
         }
         if self.role == Role::Sealed {
@@ -422,6 +435,12 @@ impl Kv {
                     self.sealed(now, from, sealed, io);
                 }
             }
+            kind if kind == Kind::EntryRequest as u8 => {
+                self.entries_requested(from, EntryRequest::parse(bytes)?, io.effects)
+            }
+            kind if kind == Kind::Entry as u8 => {
+                self.entry_arrived(now, from, &Write::parse(bytes, self.key_field)?, io)
+            }
             kind if kind == Kind::StateRequest as u8 => {
                 self.state_requested(from, StateRequest::parse(bytes)?, io)
             }
@@ -455,7 +474,8 @@ impl Kv {
                 let due = self.seal_pace.fire(now);
                 if self.role == Role::Sealed {
                     if due {
-                        self.send_sealed(self.view_change.missing(), io.effects);
+                        self.send_sealed(self.view_change.missing().without(self.node), io.effects);
+                        self.fetch_missing(io);
                     }
                     arm(&mut self.seal_pace, TIMER_SEAL, io.effects);
                 }
@@ -512,7 +532,7 @@ impl Engine for Kv {
                 self.configure(now, configuration, io);
                 true
             }
-            Event::Call { caller: Caller::Host(HOST), message, last } if self.parameters.durable => {
+            Event::Call { caller: Caller::Host(HOST), message, last } if self.parameters.is_durable() => {
                 if self.handle_host_message(now, message, io).is_err() {
                     self.counters.dropped_malformed += 1;
                 }
@@ -543,8 +563,8 @@ impl Engine for Kv {
     fn status(&self) -> EngineStatus {
         let state = match self.role {
             Role::Outside => EngineState::Starting,
-            Role::Joining => EngineState::Joining { synced: self.complete && !self.logged.is_opening() },
-            Role::Sealed if self.logged.is_restored => EngineState::Restored,
+            Role::Joining => EngineState::Joining { synced: self.complete },
+            Role::Sealed if self.parameters.is_durable() => return self.sealed_status(),
             Role::Sealed | Role::Full => EngineState::Full,
             Role::Lost => EngineState::Lost,
         };

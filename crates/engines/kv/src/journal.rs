@@ -1,5 +1,5 @@
 //! Messages between an engine and the log of its host, used where
-//! [`Parameters::durable`](crate::Parameters::durable) is set.
+//! [`Parameters::durable_copies`](crate::Parameters::durable_copies) is not 0.
 //!
 //! The engine sends the records to be logged as replies to the caller [`HOST`] ([`Kind::Record`]). The host
 //! reports how many records are durable ([`Kind::Durable`]: a count since the engine was made, 8 bytes). When a
@@ -14,7 +14,9 @@
 //!            (3, 4: stream 255 if they belong to a snapshot)
 //!            6  the beginning of a snapshot: as 2, with the committed lengths; then, as in Sealed, cuts(1)
 //!               zero(7) and the cuts
-//! Snapshot   0 what(1) zero(3) from(4): 0 mark, 1 the beginning, 3 slots, 4 sessions
+//!            7  the node has sealed an epoch(4): it accepts nothing more in it, and has every entry committed in it
+//!            8  as 1, part of a snapshot: a committed entry that another member may lack
+//! Snapshot   0 what(1) zero(3) from(4): 0 mark, 1 the beginning, 3 slots, 4 sessions, 8 entries
 //! Part       0 next(4) zero(4)   then a record; no record if the part is not available yet
 //! ```
 //!
@@ -46,6 +48,10 @@ pub enum What {
     Complete = 5,
     /// The first part of a snapshot.
     State = 6,
+    /// The node has sealed an epoch.
+    Sealed = 7,
+    /// A committed entry in a snapshot.
+    Kept = 8,
 }
 
 impl What {
@@ -64,6 +70,8 @@ impl What {
             4 => Self::Sessions,
             5 => Self::Complete,
             6 => Self::State,
+            7 => Self::Sealed,
+            8 => Self::Kept,
             _ => return Err(Malformed::Field("what")),
         };
         Ok((what, usize::from(head[1]), rest))

@@ -12,9 +12,12 @@
 //! Write         0 epoch(4) operation(1) status(1) value length(2)   8 number(8)   16 committed(8)   24 client(8)
 //!               32 request(8)   40 version(8)   48 key(K) value
 //! Acknowledge   0 epoch(4) flags(1): 1 gap, 2 asks; zero(3)      8 accepted(8)   16 committed(8)
+//!               24 durable(8), where the hosts keep logs
 //! Commit        0 epoch(4) zero(4)                               8 committed(8)
-//! Sealed        0 epoch(4) base(4)   8 base members(2) heard(2) cuts(1) zero(3)   16 accepted(8) x 16
+//! Sealed        0 epoch(4) base(4)   8 base members(2) heard(2) cuts(1) zero(1) certain(2)   16 accepted(8) x 16
 //!               144 for each cut: epoch(4) zero(4) length(8) x 16
+//! EntryRequest  0 base(4) stream(1) zero(3)   8 from(8)
+//! Entry         the message Write, with the epoch that is being closed
 //! StateRequest  0 epoch(4) attempt(4)   8 what(1): 0 buckets, 1 sessions; zero(3) from(4)
 //! StateChunk    0 epoch(4) attempt(4)   8 what(1) flags(1): 1 last; zero(2) from(4)   16 next(4) zero(4)
 //!               24 tag(8)   32 records
@@ -64,6 +67,10 @@ pub enum Kind {
     SnapshotPart = 14,
     /// A client leaves and sends no more requests. Content: its number (8).
     Leave = 15,
+    /// A restored member asks for entries that it lacks.
+    EntryRequest = 16,
+    /// An entry for a restored member.
+    Entry = 17,
 }
 
 /// Operation on a key.
@@ -465,6 +472,8 @@ pub struct Acknowledge {
     pub accepted: u64,
     /// Committed length that the follower has received from the leader.
     pub committed: u64,
+    /// Length that is durable at the follower; `None` if it keeps no log.
+    pub durable: Option<u64>,
     /// The follower received a write that does not follow the last one it accepted: some are missing.
     pub gap: bool,
     /// Nothing has changed at the follower for a while: the leader should send the committed length.
@@ -472,26 +481,30 @@ pub struct Acknowledge {
 }
 
 impl Acknowledge {
-    /// Bytes of the message.
-    pub const BYTES: usize = 24;
+    const HEADER: usize = 24;
+    /// The most bytes of the message.
+    pub const BYTES_MAX: usize = Self::HEADER + 8;
 
-    /// Encodes the message.
-    pub fn encode(&self) -> [u8; Self::BYTES] {
-        let mut bytes = [0; Self::BYTES];
-        put(&mut bytes, 0, self.epoch.0.to_be_bytes());
+    /// Writes the message to the front of `bytes` and returns its length.
+    pub fn encode(&self, bytes: &mut [u8; Self::BYTES_MAX]) -> usize {
+        bytes.fill(0);
+        put(bytes, 0, self.epoch.0.to_be_bytes());
         bytes[4] = u8::from(self.gap) | u8::from(self.asks) << 1;
-        put(&mut bytes, 8, self.accepted.to_be_bytes());
-        put(&mut bytes, 16, self.committed.to_be_bytes());
-        bytes
+        put(bytes, 8, self.accepted.to_be_bytes());
+        put(bytes, 16, self.committed.to_be_bytes());
+        let Some(durable) = self.durable else { return Self::HEADER };
+        put(bytes, Self::HEADER, durable.to_be_bytes());
+        Self::BYTES_MAX
     }
 
     /// Parses an acknowledgement.
     ///
     /// # Errors
-    /// Wrong length, unknown flags, or more committed than accepted.
+    /// Wrong length, unknown flags, or more committed or durable than accepted.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
-        let (head, rest) = header::<{ Self::BYTES }>(bytes)?;
-        exact(rest)?;
+        let (head, rest) = header::<{ Self::HEADER }>(bytes)?;
+        let durable = rest.first_chunk().map(|durable| u64::from_be_bytes(*durable));
+        exact(rest.get(8..).unwrap_or(rest))?;
         if head[4] > 3 {
             return Err(Malformed::Field("flags"));
         }
@@ -499,10 +512,14 @@ impl Acknowledge {
         if committed > accepted {
             return Err(Malformed::Field("committed"));
         }
+        if durable.is_some_and(|durable| durable > accepted) {
+            return Err(Malformed::Field("durable"));
+        }
         Ok(Self {
             epoch: Epoch(be32(head, 0)),
             accepted,
             committed,
+            durable,
             gap: head[4] & 1 != 0,
             asks: head[4] & 2 != 0,
         })
@@ -574,6 +591,8 @@ pub struct Sealed {
     pub base_members: NodeSet,
     /// The members whose reports for the new epoch this member has, itself included.
     pub heard: NodeSet,
+    /// Where the hosts keep logs: those of them that certainly have every committed entry of the base epoch.
+    pub certain: NodeSet,
     /// Accepted length of each stream of the base epoch.
     pub accepted: Lengths,
     /// The member's last cuts, newest first; epoch 0 marks an unused entry.
@@ -595,6 +614,7 @@ impl Sealed {
         put(bytes, 8, self.base_members.bits().to_be_bytes());
         put(bytes, 10, self.heard.bits().to_be_bytes());
         bytes[12] = cuts as u8;
+        put(bytes, 14, self.certain.bits().to_be_bytes());
         for (node, accepted) in self.accepted.iter().enumerate() {
             put(bytes, 16 + 8 * node, accepted.to_be_bytes());
         }
@@ -638,9 +658,48 @@ impl Sealed {
             base,
             base_members: NodeSet::from_bits(be16(head, 8)),
             heard: NodeSet::from_bits(be16(head, 10)),
+            certain: NodeSet::from_bits(be16(head, 14)),
             accepted: std::array::from_fn(|node| be64(head, 16 + 8 * node)),
             cuts,
         })
+    }
+}
+
+/// A restored member asks for the entries of a stream from number `from` on, which it lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EntryRequest {
+    /// The epoch of the stream: the one that is being closed.
+    pub base: Epoch,
+    /// Number of the stream.
+    pub stream: u8,
+    /// The first entry.
+    pub from: u64,
+}
+
+impl EntryRequest {
+    /// Bytes of the message.
+    pub const BYTES: usize = 16;
+
+    /// Encodes the message.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        put(&mut bytes, 0, self.base.0.to_be_bytes());
+        bytes[4] = self.stream;
+        put(&mut bytes, 8, self.from.to_be_bytes());
+        bytes
+    }
+
+    /// Parses a request for entries.
+    ///
+    /// # Errors
+    /// Wrong length, or a stream that no node can have.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        let (head, rest) = header::<{ Self::BYTES }>(bytes)?;
+        exact(rest)?;
+        if usize::from(head[4]) >= NODES_MAX {
+            return Err(Malformed::Field("stream"));
+        }
+        Ok(Self { base: Epoch(be32(head, 0)), stream: head[4], from: be64(head, 8) })
     }
 }
 
@@ -823,8 +882,14 @@ mod tests {
         #[test]
         fn small_messages_survive(epoch: u32, a: u64, b: u64, gap: bool, asks: bool, attempt: u32, from: u32) {
             let (epoch, committed, accepted) = (Epoch(epoch), a.min(b), a.max(b));
-            let message = Acknowledge { epoch, accepted, committed, gap, asks };
-            prop_assert_eq!(Acknowledge::parse(&message.encode()), Ok(message));
+            for durable in [None, Some(committed)] {
+                let message = Acknowledge { epoch, accepted, committed, durable, gap, asks };
+                let mut bytes = [0xff; Acknowledge::BYTES_MAX];
+                let length = message.encode(&mut bytes);
+                prop_assert_eq!(Acknowledge::parse(&bytes[..length]), Ok(message));
+            }
+            let message = EntryRequest { base: epoch, stream: 15, from: a };
+            prop_assert_eq!(EntryRequest::parse(&message.encode()), Ok(message));
             let message = Commit { epoch, committed };
             prop_assert_eq!(Commit::parse(&message.encode()), Ok(message));
             let message = StateRequest { epoch, attempt, what: What::Sessions, from };
@@ -840,7 +905,7 @@ mod tests {
             }
             let sealed = Sealed {
                 epoch: Epoch(epoch), base: Epoch(epoch - 1), base_members: NodeSet::from_bits(members),
-                heard: NodeSet::from_bits(heard), accepted, cuts: past,
+                heard: NodeSet::from_bits(heard), certain: NodeSet::from_bits(!heard), accepted, cuts: past,
             };
             let mut bytes = [0xff; Sealed::BYTES_MAX];
             let length = sealed.encode(&mut bytes);
@@ -865,6 +930,7 @@ mod tests {
             let _ = Write::parse(&bytes, 8);
             let _ = Acknowledge::parse(&bytes);
             let _ = Commit::parse(&bytes);
+            let _ = EntryRequest::parse(&bytes);
             let _ = Sealed::parse(&bytes);
             let _ = StateRequest::parse(&bytes);
             let _ = StateChunk::parse(&bytes);

@@ -1,6 +1,7 @@
 //! The sizes and intervals of an engine.
 
 use weft_time::Duration;
+use weft_waist::NODES_MAX;
 
 use crate::message::{Operation, SESSION_BYTES, StateChunk};
 use crate::placement::PARTITIONS;
@@ -38,8 +39,9 @@ pub struct Parameters {
     pub burst: usize,
     /// The most bytes of one message of a state transfer.
     pub chunk_bytes: usize,
-    /// Whether the host keeps a log, so that a node acknowledges only durable entries. See [`crate::journal`].
-    pub durable: bool,
+    /// How many full members have an entry on disk before it is committed; all of them if there are fewer. 0: the
+    /// hosts keep no logs. See [`crate::journal`].
+    pub durable_copies: usize,
     /// Whether the engine has the operations that the engine in gateware lacks ([`Operation::is_beyond_gates`]).
     /// Without them it behaves as the gateware: it refuses these operations as `BadRequest`, drops only sessions
     /// of idle clients, and admits a dropped client as a new one.
@@ -65,7 +67,7 @@ impl Default for Parameters {
             retransmit_max: Duration::from_ms(64),
             burst: 64,
             chunk_bytes: 1280,
-            durable: false,
+            durable_copies: 0,
             beyond_gates: true,
             #[cfg(feature = "planted-bugs")]
             planted_bug: None,
@@ -120,6 +122,36 @@ impl Parameters {
         )
     }
 
+    /// Whether the hosts keep logs.
+    pub const fn is_durable(&self) -> bool {
+        self.durable_copies > 0
+    }
+
+    /// The most entries of a stream that a node has accepted and that are not durable there. A disk that lags by
+    /// more delays its stream.
+    pub(crate) const fn lag_max(&self) -> u64 {
+        3 * self.window as u64
+    }
+
+    /// Number of entries of a stream that a node keeps. When members with logs come together, the accepted lengths
+    /// of two of them differ by at most [`Parameters::lag_max`] and a window, and the one that lacks entries may
+    /// know two windows less to be committed.
+    pub(crate) const fn kept_entries(&self) -> usize {
+        if self.is_durable() { 6 * self.window } else { self.window }
+    }
+
+    /// The most bytes of the entries that a node keeps, with their heads in a log.
+    pub const fn kept_bytes(&self) -> usize {
+        let entry = 64 + self.key_bytes + self.value_bytes_max;
+        if self.is_durable() { NODES_MAX * self.kept_entries() * entry } else { 0 }
+    }
+
+    /// Of the `full` members of an epoch, the number that must come together to have every entry that was committed
+    /// in it: each set of so many has one of the members at which the entry is durable.
+    pub(crate) fn quorum(&self, full: usize) -> usize {
+        full + 1 - self.durable_copies.min(full)
+    }
+
     /// Whether the engine is configured to have an operation.
     pub(crate) fn has(&self, operation: Operation) -> bool {
         self.beyond_gates || !operation.is_beyond_gates()
@@ -169,8 +201,12 @@ pub enum PlantedBug {
     SealedBeforeFlush,
     /// A full member acts in an epoch before its record of the epoch's opening is durable.
     ActsBeforeOpening,
-    /// A joining member reports that it has all data before all of it is durable.
-    SyncedBeforeFlush,
+    /// Restored members recover with one report less than they need.
+    TooFewReports,
+    /// Restored members take the shortest prefix instead of the longest.
+    ShortestAtRecovery,
+    /// A member forgets that it was restored, and counts as one that has every committed entry.
+    RestoredVotes,
 }
 
 impl PlantedBug {
@@ -185,11 +221,13 @@ impl PlantedBug {
     ];
 
     /// The planted bugs of durability: only a cluster whose nodes have disks shows them.
-    pub const OF_DISKS: [Self; 4] = [
+    pub const OF_DISKS: [Self; 6] = [
         Self::AcknowledgeBeforeFlush,
         Self::SealedBeforeFlush,
         Self::ActsBeforeOpening,
-        Self::SyncedBeforeFlush,
+        Self::TooFewReports,
+        Self::ShortestAtRecovery,
+        Self::RestoredVotes,
     ];
 
     /// Name of the bug on command lines: lower case, words joined by hyphens.
@@ -204,7 +242,9 @@ impl PlantedBug {
             Self::AcknowledgeBeforeFlush => "acknowledge-before-flush",
             Self::SealedBeforeFlush => "sealed-before-flush",
             Self::ActsBeforeOpening => "acts-before-opening",
-            Self::SyncedBeforeFlush => "synced-before-flush",
+            Self::TooFewReports => "too-few-reports",
+            Self::ShortestAtRecovery => "shortest-at-recovery",
+            Self::RestoredVotes => "restored-votes",
         }
     }
 }

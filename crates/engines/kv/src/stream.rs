@@ -63,6 +63,8 @@ impl Pace {
 struct Follower {
     /// Length that the follower has acknowledged.
     accepted: u64,
+    /// Length that is durable at the follower.
+    durable: u64,
     /// Number of the last write in the latest burst of retransmissions.
     resent: u64,
     /// Highest number sent before that burst. Until the follower has accepted up to here, it gets further bursts.
@@ -105,6 +107,26 @@ impl Leading {
     /// Length that all members have accepted, out of the leader's own `accepted`.
     pub fn shortest(&self, accepted: u64) -> u64 {
         self.followers.iter().map(|node| self.ledger[node.index()].accepted).fold(accepted, u64::min)
+    }
+
+    /// Length that is durable at `copies` of the `full` members, or at all if there are fewer. The length at the
+    /// leader itself is `own`.
+    pub fn durable_at(&self, copies: usize, full: NodeSet, own: u64) -> u64 {
+        let mut lengths = [0; NODES_MAX];
+        lengths[0] = own;
+        let others = full.intersection(self.followers);
+        for (length, node) in lengths[1..].iter_mut().zip(others.iter()) {
+            *length = self.ledger[node.index()].durable;
+        }
+        let lengths = &mut lengths[..=others.len()];
+        let rank = copies.clamp(1, lengths.len()) - 1;
+        *lengths.select_nth_unstable_by(rank, |one, other| other.cmp(one)).1
+    }
+
+    /// Notes the length that is durable at a follower.
+    pub fn note_durable(&mut self, from: NodeId, length: u64) {
+        let follower = &mut self.ledger[from.index()];
+        follower.durable = follower.durable.max(length);
     }
 
     /// The length that a follower has acknowledged, if it is less than the leader's `accepted`.
@@ -169,6 +191,21 @@ mod tests {
         assert_eq!(leading.shortest(7), 3, "an old acknowledgement takes nothing back");
         leading.reset(NodeSet::EMPTY);
         assert_eq!(leading.shortest(7), 7, "alone, what is accepted is committed");
+    }
+
+    #[test]
+    fn the_fastest_disks_decide_what_is_durable() {
+        let mut leading = Leading::new(&Parameters::default());
+        leading.reset(NodeSet::from_iter([node(1), node(2), node(3)]));
+        let full = NodeSet::first(3);
+        leading.note_durable(node(1), 5);
+        leading.note_durable(node(3), 9);
+        let durable_at = |copies, own| leading.durable_at(copies, full, own);
+        assert_eq!((durable_at(1, 2), durable_at(2, 2), durable_at(3, 2)), (5, 2, 0), "node 3 is joining");
+        assert_eq!(durable_at(2, 7), 5);
+        assert_eq!(leading.durable_at(2, NodeSet::first(1), 7), 7, "alone, it is all");
+        leading.note_durable(node(1), 4);
+        assert_eq!(leading.durable_at(2, full, 7), 5, "an old acknowledgement takes nothing back");
     }
 
     #[test]

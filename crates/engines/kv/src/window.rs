@@ -34,10 +34,18 @@ impl Entry {
     }
 }
 
-/// A ring of entries with their keys and values. In every epoch entries are numbered from 1.
+/// A ring of entries with their keys and values. In every epoch entries are numbered from 1. Where the hosts keep
+/// logs, the ring also has the last committed entries, because another member may lack them after a restart.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
+    /// The most undecided entries in regular operation.
     capacity: usize,
+    /// Number of entries in the ring.
+    kept: usize,
+    /// The number of the oldest entry in the ring; 1 more than the accepted length if there is none.
+    first: u64,
+    /// The number of the last entry that was put back into the ring.
+    put_back: u64,
     key_field: usize,
     stride: usize,
     committed: u64,
@@ -53,12 +61,15 @@ impl Window {
         let stride = key_field + parameters.value_bytes_max.next_multiple_of(8);
         Self {
             capacity: parameters.window,
+            kept: parameters.kept_entries(),
+            first: 1,
+            put_back: 0,
             key_field,
             stride,
             committed: 0,
             accepted: 0,
-            entries: Vec::with_capacity(parameters.window),
-            bytes: vec![0; stride * parameters.window],
+            entries: Vec::with_capacity(parameters.kept_entries()),
+            bytes: vec![0; stride * parameters.kept_entries()],
         }
     }
 
@@ -82,9 +93,15 @@ impl Window {
         self.accepted - self.committed >= self.capacity as u64
     }
 
+    /// Whether the ring has no place for another undecided entry. A member that fetches entries which it lacks may
+    /// have more of them than a leader accepts.
+    pub fn is_exhausted(&self) -> bool {
+        self.accepted - self.committed >= self.kept as u64
+    }
+
     /// Begins a new stream.
     pub fn reset(&mut self) {
-        (self.committed, self.accepted) = (0, 0);
+        (self.committed, self.accepted, self.first) = (0, 0, 1);
     }
 
     /// Continues a stream whose first `committed` entries are committed, and which has no other accepted ones.
@@ -101,12 +118,26 @@ impl Window {
             value_length: 0,
         };
         (self.committed, self.accepted) = (committed, committed);
+        (self.first, self.put_back) = (committed + 1, 0);
         // The next entry may be at any index of the ring, so the ring is filled.
-        self.entries.resize(self.capacity, UNUSED);
+        self.entries.resize(self.kept, UNUSED);
+    }
+
+    /// Puts a committed entry back into the ring after [`Window::resume`]. Entries come in order up to the committed
+    /// length; those before a gap are useless.
+    pub fn put_back(&mut self, number: u64, entry: Entry, key: &[u8], value: &[u8]) {
+        if number == 0 || number > self.committed || number + self.kept as u64 <= self.accepted {
+            return;
+        }
+        if self.put_back == 0 || number != self.put_back + 1 {
+            self.first = number;
+        }
+        self.put_back = number;
+        self.write(number, entry, key, value);
     }
 
     fn place(&self, number: u64) -> usize {
-        ((number - 1) % self.capacity as u64) as usize
+        ((number - 1) % self.kept as u64) as usize
     }
 
     /// Accepts the next entry and returns its number.
@@ -114,9 +145,15 @@ impl Window {
     /// # Panics
     /// If the window is full; check [`Window::is_full`] first.
     pub fn push(&mut self, entry: Entry, key: &[u8], value: &[u8]) -> u64 {
-        assert!(!self.is_full(), "the engine asks for room before it accepts");
+        assert!(!self.is_exhausted(), "the engine asks for room before it accepts");
         self.accepted += 1;
-        let place = self.place(self.accepted);
+        self.first = self.first.max((self.accepted + 1).saturating_sub(self.kept as u64));
+        self.write(self.accepted, entry, key, value);
+        self.accepted
+    }
+
+    fn write(&mut self, number: u64, entry: Entry, key: &[u8], value: &[u8]) {
+        let place = self.place(number);
         // Entries are appended until the ring has been filled once; after that, they are overwritten.
         if place == self.entries.len() {
             self.entries.push(entry);
@@ -126,7 +163,6 @@ impl Window {
         let bytes = &mut self.bytes[place * self.stride..][..self.stride];
         bytes[..key.len()].copy_from_slice(key);
         bytes[key.len()..key.len() + value.len()].copy_from_slice(value);
-        self.accepted
     }
 
     /// An undecided entry with its key and value.
@@ -135,10 +171,24 @@ impl Window {
     /// If entry `number` is already committed, or not accepted.
     pub fn get(&self, number: u64) -> (&Entry, &[u8], &[u8]) {
         assert!(self.committed < number && number <= self.accepted, "entry {number} is not undecided");
+        self.at(number)
+    }
+
+    fn at(&self, number: u64) -> (&Entry, &[u8], &[u8]) {
         let place = self.place(number);
         let entry = &self.entries[place];
         let (key, rest) = self.bytes[place * self.stride..][..self.stride].split_at(self.key_field);
         (entry, key, &rest[..entry.value_length.into()])
+    }
+
+    /// An accepted entry, committed or not, if the ring still has it.
+    pub fn kept(&self, number: u64) -> Option<(&Entry, &[u8], &[u8])> {
+        (self.first <= number && number <= self.accepted).then(|| self.at(number))
+    }
+
+    /// The number of the oldest entry in the ring.
+    pub fn first(&self) -> u64 {
+        self.first
     }
 
     /// As [`Window::get`], to change the entry.
@@ -171,6 +221,27 @@ mod tests {
             waiting: NO_READER,
             value_length: 3,
         }
+    }
+
+    #[test]
+    fn what_a_snapshot_has_kept_is_in_the_ring_again() {
+        let parameters = Parameters { window: 2, durable_copies: 1, ..Parameters::default() };
+        let mut window = Window::new(&parameters);
+        let put_back = |window: &mut Window, numbers: std::ops::RangeInclusive<u64>| {
+            for number in numbers {
+                window.put_back(number, entry(number), &number.to_be_bytes(), &[number as u8; 3]);
+            }
+            (window.first()..30).map_while(|number| Some(window.kept(number)?.0.request)).collect::<Vec<_>>()
+        };
+        window.resume(20);
+        assert_eq!(put_back(&mut window, 5..=21), (9..=20).collect::<Vec<_>>(), "the ring has 12 places");
+        window.resume(20);
+        put_back(&mut window, 10..=14);
+        assert_eq!(put_back(&mut window, 16..=20), (16..=20).collect::<Vec<_>>(), "15 is missing");
+        window.resume(3);
+        window.put_back(1, entry(1), &[0; 8], &[1; 3]);
+        assert_eq!(window.first(), 1);
+        assert_eq!(window.push(entry(4), &[0; 8], &[4; 3]), 4);
     }
 
     #[test]

@@ -5,8 +5,13 @@ use weft_kv::{Kv, Parameters};
 
 const POWER: Faults = Faults { power: true, ..Faults::ALL };
 
-fn durable() -> Parameters {
-    Parameters { durable: true, ..small() }
+fn durable(durable_copies: usize) -> Parameters {
+    Parameters { durable_copies, ..small() }
+}
+
+/// How many nodes have a write on disk when it is answered: all, or a majority.
+fn copies(nodes: usize) -> [usize; 2] {
+    [nodes, nodes / 2 + 1]
 }
 
 #[derive(Default, Debug)]
@@ -19,8 +24,9 @@ struct Sums {
 fn schedules(seeds: std::ops::Range<u64>, nodes: usize, faults: Faults) -> Sums {
     let mut sums = Sums::default();
     for seed in seeds {
-        println!("seed {seed}, {nodes} nodes");
-        let mut network = Network::<Kv>::new(seed, nodes, 6, 300, faults, durable());
+        let copies = copies(nodes)[seed as usize % 2];
+        println!("seed {seed}, {nodes} nodes, {copies} copies");
+        let mut network = Network::<Kv>::new(seed, nodes, 6, 300, faults, durable(copies));
         network.run();
         sums.power_cuts += network.power_cuts;
         sums.restored += network.restored;
@@ -61,7 +67,7 @@ fn planted_bugs_are_caught() {
     std::panic::set_hook(Box::new(|_| {}));
     let is_caught = |bug| {
         (0..200).any(|seed| {
-            let parameters = Parameters { planted_bug: Some(bug), ..durable() };
+            let parameters = Parameters { planted_bug: Some(bug), ..durable(copies(3)[seed as usize % 2]) };
             let run = || Network::<Kv>::new(seed, 3, 6, 300, POWER, parameters).run();
             catch_unwind(AssertUnwindSafe(run)).is_err()
         })

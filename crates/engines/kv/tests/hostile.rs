@@ -134,8 +134,11 @@ fn message() -> impl Strategy<Value = (u8, Vec<u8>)> {
             });
     let acknowledge = (epoch.clone(), small.clone(), small.clone(), any::<bool>(), any::<bool>()).prop_map(
         |(epoch, accepted, committed, gap, asks)| {
-            let message = Acknowledge { epoch: Epoch(epoch), accepted, committed, gap, asks };
-            (Kind::Acknowledge as u8, message.encode().to_vec())
+            let durable = gap.then_some(committed);
+            let message = Acknowledge { epoch: Epoch(epoch), accepted, committed, durable, gap, asks };
+            let mut bytes = [0; Acknowledge::BYTES_MAX];
+            let length = message.encode(&mut bytes);
+            (Kind::Acknowledge as u8, bytes[..length].to_vec())
         },
     );
     let commit = (epoch.clone(), small.clone()).prop_map(|(epoch, committed)| {
@@ -148,6 +151,7 @@ fn message() -> impl Strategy<Value = (u8, Vec<u8>)> {
                 base: Epoch(base),
                 base_members: NodeSet::from_bits(members | 7),
                 heard: NodeSet::from_bits(heard),
+                certain: NodeSet::from_bits(heard & members),
                 accepted,
                 cuts: [
                     Cut { epoch: Epoch(base), lengths: cut },

@@ -266,8 +266,9 @@ impl RespServer {
                 Reply::Number(self.replicas())
             }
             "waitaof" => {
-                let durable = i64::from(self.parameters.durable);
-                Reply::Array(vec![Reply::Number(durable), Reply::Number(durable * self.replicas())])
+                let copies = i64::from(self.parameters.durable_copies);
+                let others = (copies - 1).clamp(0, self.replicas());
+                Reply::Array(vec![Reply::Number(copies.min(1)), Reply::Number(others)])
             }
             "eval" | "evalsha" => return self.script(now, id, form.name == "evalsha", words).map(|()| None),
             "script" => return self.scripts_command(&words[1..]).map(Some),
@@ -652,7 +653,7 @@ impl RespServer {
             env!("CARGO_PKG_VERSION"),
             self.parameters.servers[self.parameters.own.index()].1,
             self.connections.len(),
-            u8::from(self.parameters.durable),
+            u8::from(self.parameters.durable_copies > 0),
             self.opened,
             self.commands,
             full.saturating_sub(1),

@@ -32,6 +32,9 @@ const CLIENT_MACHINES_MAX: u32 = 4;
 /// is never two generations behind.
 const ROTATION: Duration = Duration::from_ms(10);
 
+/// Undecided writes of a leader whose nodes have disks: few, so that slow disks reach every limit.
+const WINDOW_ON_DISKS: usize = 64;
+
 /// Time until a simulated client repeats an unanswered request.
 const CLIENT_TIMEOUT: Duration = Duration::from_us(250);
 
@@ -58,6 +61,8 @@ pub struct ClusterParameters {
     pub plan: FaultPlan,
     /// Limits of disk faults, if the nodes have disks.
     pub disks: Option<DiskRegime>,
+    /// How many nodes have a write on disk when it is answered; 0 if the nodes have no disks.
+    pub durable_copies: usize,
     /// Bug planted in the engine.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<weft_kv::PlantedBug>,
@@ -102,7 +107,10 @@ impl Cluster {
         };
         let shape = ClusterShape {
             nodes: parameters.nodes,
-            service: Some(ServiceParameters::new(parameters.nodes, LEASE)),
+            service: Some(ServiceParameters {
+                durable_copies: parameters.durable_copies,
+                ..ServiceParameters::new(parameters.nodes, LEASE)
+            }),
             planted,
             keys,
             seed: parameters.seed,
@@ -218,7 +226,8 @@ fn engine_parameters(parameters: &ClusterParameters) -> Parameters {
     Parameters {
         retransmit: Duration::from_us(100),
         retransmit_max: Duration::from_ms(1),
-        durable: parameters.disks.is_some(),
+        durable_copies: parameters.durable_copies,
+        window: if parameters.disks.is_some() { WINDOW_ON_DISKS } else { sizes.window },
         #[cfg(feature = "planted-bugs")]
         planted_bug: parameters.planted_bug,
         ..sizes
@@ -226,7 +235,7 @@ fn engine_parameters(parameters: &ClusterParameters) -> Parameters {
 }
 
 fn disks(parameters: &ClusterParameters) -> Option<Disks> {
-    let disks = Disks::new(parameters.nodes, parameters.seed, parameters.disks?);
+    let disks = Disks::new(parameters.nodes, parameters.seed, parameters.disks?, parameters.durable_copies);
     #[cfg(feature = "planted-bugs")]
     let disks = disks.with_planted_bug(parameters.disk_bug);
     Some(disks)

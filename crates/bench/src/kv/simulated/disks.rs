@@ -9,7 +9,7 @@ use weft_waist::{NodeId, NodeSet, View};
 /// Limits of disk faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskRegime {
-    /// One undamaged copy of all data remains, so the cluster must be live again in time.
+    /// All data remains on undamaged disks, so the cluster must be live again in time.
     OneGoodCopy,
     /// Any disk may be damaged. The cluster may stop, but must not give a wrong answer.
     Arbitrary,
@@ -51,6 +51,8 @@ pub(super) struct Disks {
     all: Vec<MachineDisk>,
     sizes: Parameters,
     regime: DiskRegime,
+    /// How many nodes have a write on disk when it is answered.
+    copies: usize,
     #[cfg(feature = "planted-bugs")]
     planted_bug: Option<DiskBug>,
 }
@@ -58,8 +60,8 @@ pub(super) struct Disks {
 impl Disks {
     /// Empty disks. The log is smaller than the megabyte that a node writes in a run, so that snapshots are
     /// taken.
-    pub(super) fn new(nodes: usize, seed: u64, regime: DiskRegime) -> Self {
-        let sizes = Parameters::new(32, 256, 64);
+    pub(super) fn new(nodes: usize, seed: u64, regime: DiskRegime, copies: usize) -> Self {
+        let sizes = Parameters::new(32, 256, 256);
         let log = sizes.log_place();
         let snapshots = log.start - 2 * sizes.snapshot_sectors * SECTOR as u64..log.start;
         let disk = |node| MachineDisk::new(sizes.disk_bytes(), snapshots.clone(), seed, node as u64);
@@ -67,6 +69,7 @@ impl Disks {
             all: (0..nodes).map(disk).collect(),
             sizes,
             regime,
+            copies,
             #[cfg(feature = "planted-bugs")]
             planted_bug: None,
         }
@@ -83,10 +86,14 @@ impl Disks {
         &self.all[node]
     }
 
-    /// Whether all data survives a loss of the disks of the nodes in `without`.
-    pub(super) fn may_be_all(&self, without: NodeSet, view: &View) -> bool {
-        let holds_all = |id: NodeId| !without.contains(id) && !self.all[id.index()].is_damaged();
-        self.regime == DiskRegime::Arbitrary || view.full.iter().any(holds_all)
+    /// Whether all data survives a loss of the disks of the nodes in `without`, and of all damaged ones: whether enough
+    /// other full members have undamaged disks. Only those in `current` count, which are up to date: another one may be
+    /// about to leave the view, because the membership service cannot know about damage.
+    pub(super) fn may_be_all(&self, without: NodeSet, current: NodeSet, view: &View) -> bool {
+        let is_lost = |id: NodeId| without.contains(id) || self.all[id.index()].is_damaged();
+        let holders = current.intersection(view.full).iter().filter(|id| !is_lost(*id)).count();
+        let needed = (view.full.len() + 1).saturating_sub(self.copies).max(1);
+        self.regime == DiskRegime::Arbitrary || !view.full.iter().any(is_lost) || holders >= needed
     }
 
     /// Whether a node that has stopped because of its disk can be restarted.

@@ -160,7 +160,7 @@ impl SimulatedNode for NodeMachine {
         let role = self.engine().map_or(state.to_string(), |(engine, _)| format!("{:?}", engine.role()));
         let refusal = self.host().node().refusal();
         let refusal = refusal.map_or(String::new(), |reason| format!(", refused: {reason}"));
-        format!("{role} in {epoch}{refusal}")
+        format!("{role} ({state}) in {epoch}{refusal}")
     }
 
     /// Counters of the software and, with `rtl_` before their names, those of the gateware.
@@ -227,7 +227,7 @@ impl Builder for NodeBuilder {
                 && state == EngineState::Full
                 && epoch == view.epoch
         });
-        is_in_memory || self.disks.as_ref().is_some_and(|disks| disks.may_be_all(NodeSet::EMPTY, view))
+        is_in_memory || self.may_be_all(machines, NodeSet::EMPTY, view)
     }
 
     fn crashed(&mut self, node: usize, remains: NodeMachine) {
@@ -237,8 +237,8 @@ impl Builder for NodeBuilder {
         self.former.entry(node).or_default().extend(remains.host().changes());
     }
 
-    fn may_lose_power(&mut self, _: &Machines<MachineOf<Self>>, _: &[usize], view: &View) -> bool {
-        self.disks.as_ref().is_some_and(|disks| disks.may_be_all(NodeSet::EMPTY, view))
+    fn may_lose_power(&mut self, machines: &Machines<MachineOf<Self>>, _: &[usize], view: &View) -> bool {
+        self.may_be_all(machines, NodeSet::EMPTY, view)
     }
 
     fn lost_power(&mut self, node: usize, remains: Option<NodeMachine>) {
@@ -259,9 +259,7 @@ impl Builder for NodeBuilder {
     ) -> bool {
         let id = node_id(node);
         let may_be = match fault {
-            _ if fault.is_damage() => {
-                self.disks.as_ref().is_some_and(|disks| disks.may_be_all(NodeSet::EMPTY.with(id), view))
-            }
+            _ if fault.is_damage() => self.may_be_all(machines, NodeSet::EMPTY.with(id), view),
             DiskFault::Failing(true) | DiskFault::Full(true) => self.may_crash(machines, node, view),
             _ => true,
         };
@@ -272,6 +270,13 @@ impl Builder for NodeBuilder {
 }
 
 impl NodeBuilder {
+    /// Whether all data of the view survives a loss of the memory of all nodes, and of the disks of those in `without`.
+    fn may_be_all(&self, machines: &Machines<MachineOf<Self>>, without: NodeSet, view: &View) -> bool {
+        let is_current = |node: &NodeMachine| node.status().epoch == view.epoch;
+        let current = running(machines).filter(|(_, node)| is_current(node)).map(|(index, _)| node_id(index));
+        self.disks.as_ref().is_some_and(|disks| disks.may_be_all(without, current.collect(), view))
+    }
+
     /// A node with empty memory whose process starts for the time number `life`, from 0.
     fn node(&self, node: NodeId, life: u32) -> NodeMachine {
         let incarnation = incarnation(life);

@@ -164,7 +164,7 @@ impl Kv {
             }
         }
         let own = self.node.index();
-        if self.windows[own].is_full() || self.windows[own].accepted() == NUMBER_MASK {
+        if self.windows[own].is_full() || self.lags(own) || self.windows[own].accepted() == NUMBER_MASK {
             self.counters.refused_busy += 1;
             return Err(Status::Busy);
         }
@@ -210,7 +210,7 @@ impl Kv {
             self.leading.told = write.committed;
             arm(&mut self.leading.pace, TIMER_LEAD, io.effects);
         }
-        let is_decided = followers.is_empty() && !self.parameters.durable;
+        let is_decided = followers.is_empty() && !self.parameters.is_durable();
         if is_decided || self.parameters.planted(PlantedBug::AcknowledgeBeforeReplicating) {
             self.commit_to(now, own, number, io);
         }

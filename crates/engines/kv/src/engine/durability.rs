@@ -12,6 +12,7 @@ use crate::message::{CUTS_MAX, Cut, Kind, Lengths, Malformed, Write, be32, be64,
 use crate::parameters::{Parameters, PlantedBug};
 use crate::table::SlotNumber;
 use crate::transfer::{self, END, SCAN_MAX};
+use crate::window::Entry;
 
 /// Records handed to the host's log, and how many of them are durable.
 #[derive(Clone, Debug)]
@@ -22,33 +23,47 @@ pub(super) struct LogProgress {
     entries: VecDeque<(u64, u8)>,
     /// Durable length of each stream of this epoch.
     lengths: Lengths,
-    /// Number of the record that must be durable before the node goes on: the one that opens an epoch, or the one
-    /// that completes a transfer.
+    /// Number of the record that opens an epoch, while the node waits until it is durable.
     pub(super) opening: Option<u64>,
-    /// The epoch has closed, and the node waits until all that it accepted is durable; then it reports its
-    /// lengths.
-    pub(super) is_sealing: bool,
+    /// The newest epoch whose opening is durable.
+    pub(super) opened: Epoch,
+    /// Number of the record that seals the epoch, while it is not durable.
+    sealing: Option<u64>,
+    /// The record that seals the epoch is durable. Then the node may report its lengths: it had accepted every entry
+    /// that was committed, and a restart changes nothing of that.
+    pub(super) is_sealed: bool,
     /// The host is replaying its log into the engine; the engine logs nothing meanwhile.
     is_restoring: bool,
-    /// The host has replayed the whole log, and the engine has received no later view yet.
-    pub(super) is_restored: bool,
+    /// The engine was restored and may lack entries that it had accepted and that were committed.
+    pub(super) is_uncertain: bool,
+    /// The engine was restored, and has received no later view yet.
+    pub(super) awaits_view: bool,
+    /// Length of each stream at which a restored node asks for more entries.
+    pub(super) asked: Lengths,
     /// Accepted lengths when a snapshot was requested. The snapshot is composed once all entries up to there are
     /// decided.
     mark: Lengths,
+    /// Committed lengths at the beginning of the snapshot that is being composed.
+    reflected: Lengths,
 }
 
 impl LogProgress {
     pub(super) fn new(parameters: &Parameters) -> Self {
-        let entries = if parameters.durable { NODES_MAX * parameters.window } else { 0 };
+        let entries = if parameters.is_durable() { NODES_MAX * parameters.window } else { 0 };
         Self {
             records: 0,
             entries: VecDeque::with_capacity(entries),
             lengths: [0; NODES_MAX],
             opening: None,
-            is_sealing: false,
+            opened: Epoch(0),
+            sealing: None,
+            is_sealed: false,
             is_restoring: false,
-            is_restored: false,
+            is_uncertain: false,
+            awaits_view: false,
+            asked: [0; NODES_MAX],
             mark: [0; NODES_MAX],
+            reflected: [0; NODES_MAX],
         }
     }
 
@@ -58,16 +73,13 @@ impl LogProgress {
         self.leave();
         // The cut has decided all entries that were accepted before.
         self.mark = [0; NODES_MAX];
+        self.reflected = [0; NODES_MAX];
     }
 
-    /// Stops waiting for the log.
+    /// Leaves the epoch: the node waits for nothing any more.
     pub(super) fn leave(&mut self) {
-        (self.opening, self.is_sealing) = (None, false);
-    }
-
-    /// Whether some accepted entry is not durable yet.
-    pub(super) fn has_entries(&self) -> bool {
-        !self.entries.is_empty()
+        (self.opening, self.sealing) = (None, None);
+        (self.is_sealed, self.is_uncertain) = (false, false);
     }
 
     /// Whether the node waits for its log before it goes on.
@@ -77,10 +89,18 @@ impl LogProgress {
 }
 
 impl Kv {
-    /// Length of a stream up to which its entries survive a restart; without a log, the accepted length.
+    /// Length of a stream up to which its entries survive a restart.
     pub(super) fn durable(&self, stream: usize) -> u64 {
-        let waits = self.parameters.durable && !self.parameters.planted(PlantedBug::AcknowledgeBeforeFlush);
-        if waits { self.logged.lengths[stream] } else { self.windows[stream].accepted() }
+        if self.parameters.planted(PlantedBug::AcknowledgeBeforeFlush) {
+            return self.windows[stream].accepted();
+        }
+        self.logged.lengths[stream]
+    }
+
+    /// Whether the log is so far behind a stream that the node accepts no more of it for now.
+    pub(super) fn lags(&self, stream: usize) -> bool {
+        let behind = self.windows[stream].accepted().saturating_sub(self.logged.lengths[stream]);
+        self.parameters.is_durable() && behind >= self.parameters.lag_max()
     }
 
     fn log(&mut self, parts: &[&[u8]], effects: &mut Effects) {
@@ -90,7 +110,7 @@ impl Kv {
 
     /// Logs an entry that was accepted.
     pub(super) fn log_entry(&mut self, stream: usize, write: &Write<'_>, effects: &mut Effects) {
-        if self.parameters.durable && !self.logged.is_restoring {
+        if self.parameters.is_durable() && !self.logged.is_restoring {
             let head = What::Entry.head(stream);
             self.log(&[&head, &write.header(), write.key, write.value], effects);
             self.logged.entries.push_back((self.logged.records, stream as u8));
@@ -101,7 +121,7 @@ impl Kv {
     /// durable. Otherwise it could restart without the record, begin the same epoch again, and give other writes
     /// the numbers of earlier ones.
     pub(super) fn log_opening(&mut self, closed: Cut, io: &mut Io<'_>) {
-        if !self.parameters.durable || self.logged.is_restoring {
+        if !self.parameters.is_durable() || self.logged.is_restoring {
             return;
         }
         let opening = Opening { node: self.node, view: self.view, closed };
@@ -112,18 +132,28 @@ impl Kv {
         }
     }
 
+    /// Logs that the node accepts nothing more in its epoch, if that is not in the log yet. Once that is durable, the
+    /// node reports its lengths, and reports the same ones after a restart.
+    pub(super) fn log_sealing(&mut self, effects: &mut Effects) {
+        if self.logged.is_sealed || self.logged.sealing.is_some() {
+            return;
+        }
+        let mut epoch = [0; 8];
+        put(&mut epoch, 0, self.base.0.to_be_bytes());
+        self.log(&[&What::Sealed.head(0), &epoch], effects);
+        self.logged.sealing = Some(self.logged.records);
+        self.logged.is_sealed = self.parameters.planted(PlantedBug::SealedBeforeFlush);
+    }
+
     /// Logs a chunk that a joining node has installed.
     pub(super) fn log_chunk(&mut self, moved: Moved, records: &[u8], effects: &mut Effects) {
-        if !self.parameters.durable {
+        if !self.parameters.is_durable() {
             return;
         }
         let what = if moved == Moved::Buckets { What::Slots } else { What::Sessions };
         self.log(&[&what.head(0), records], effects);
         if self.complete {
             self.log(&[&What::Complete.head(0)], effects);
-            if !self.parameters.planted(PlantedBug::SyncedBeforeFlush) {
-                self.logged.opening = Some(self.logged.records);
-            }
         }
     }
 
@@ -176,12 +206,15 @@ impl Kv {
         }
         if self.logged.opening.is_some_and(|opening| opening <= records) {
             self.logged.opening = None;
+            self.logged.opened = self.base;
             if self.role == Role::Sealed {
                 self.role = Role::Full;
             }
         }
-        if self.logged.is_sealing && !self.logged.has_entries() {
-            self.logged.is_sealing = false;
+        if self.logged.sealing.is_some_and(|sealing| sealing <= records) {
+            self.logged.sealing = None;
+            self.logged.is_sealed = true;
+            self.logged.opened = self.base;
             self.report_accepted(now, io);
         }
         match self.role {
@@ -229,6 +262,14 @@ impl Kv {
                 }
             }
             What::Complete => self.complete = true,
+            What::Sealed => self.logged.is_sealed |= content.len() >= 4 && be32(content, 0) == self.base.0,
+            What::Kept => {
+                let write = Write::parse(content, self.key_field)?;
+                if write.epoch == self.base && stream < NODES_MAX {
+                    let entry = entry_of(&write, None, None);
+                    self.windows[stream].put_back(write.number, entry, write.key, write.value);
+                }
+            }
         }
         Ok(())
     }
@@ -255,7 +296,7 @@ impl Kv {
         }
         let committed = write.committed.min(self.windows[stream].accepted());
         self.commit_to(now, stream, committed, io);
-        if write.number == self.windows[stream].accepted() + 1 && !self.windows[stream].is_full() {
+        if write.number == self.windows[stream].accepted() + 1 && !self.windows[stream].is_exhausted() {
             self.windows[stream].push(entry_of(write, None, None), write.key, write.value);
         }
     }
@@ -310,7 +351,9 @@ impl Kv {
         self.logged.is_restoring = false;
         if self.base != Epoch(0) && self.complete {
             self.logged.lengths = std::array::from_fn(|stream| self.windows[stream].accepted());
-            self.logged.is_restored = true;
+            self.logged.is_sealed |= self.parameters.planted(PlantedBug::RestoredVotes);
+            self.logged.is_uncertain = !self.logged.is_sealed;
+            (self.logged.awaits_view, self.logged.opened) = (true, self.base);
             self.role = Role::Sealed;
         } else {
             self.role = Role::Lost;
@@ -328,6 +371,7 @@ impl Kv {
                 return;
             }
             STATE => return self.snapshot_state(io),
+            _ if what == What::Kept as u8 => return self.snapshot_entry(from, io),
             _ if what == What::Slots as u8 => (Moved::Buckets, What::Slots),
             _ => (Moved::Sessions, What::Sessions),
         };
@@ -365,7 +409,7 @@ impl Kv {
 
     /// Sends the first part of a snapshot, provided that the node is full and all entries accepted at the mark are
     /// decided; otherwise sends an empty part.
-    fn snapshot_state(&self, io: &mut Io<'_>) {
+    fn snapshot_state(&mut self, io: &mut Io<'_>) {
         let is_decided = |stream: usize| self.windows[stream].committed() >= self.logged.mark[stream];
         let mut head = [0; 8];
         if self.role != Role::Full || !(0..NODES_MAX).all(is_decided) {
@@ -375,6 +419,7 @@ impl Kv {
         put(&mut head, 0, END.to_be_bytes());
         // The open epoch has no cut yet: its committed lengths take the place of a cut.
         let committed = std::array::from_fn(|stream| self.windows[stream].committed());
+        self.logged.reflected = committed;
         let closed = Cut { epoch: Epoch(0), lengths: committed };
         let opening = Opening { node: self.node, view: self.view, closed };
         let count = self.cuts.iter().take_while(|cut| cut.epoch != Epoch(0)).count();
@@ -388,7 +433,61 @@ impl Kv {
         let parts = [&head[..], &What::State.head(0), &opening.encode(), &cuts[..8 + count * CUT_BYTES]];
         io.effects.reply(Caller::Host(HOST), Kind::SnapshotPart as u8, &parts);
     }
+
+    /// Sends the next committed entry that is in a ring at position `from` or later. Another member may lack it after
+    /// a restart, and the log that has it is released with the snapshot. Entries that are overwritten meanwhile are
+    /// durable at all members. The last part has no content.
+    fn snapshot_entry(&self, from: u32, io: &mut Io<'_>) {
+        const MASK: u32 = (1 << POSITION_BITS) - 1;
+        let position =
+            |stream: usize, number: u64| (stream as u32 + 1) << POSITION_BITS | number as u32 & MASK;
+        let (begun, low) = ((from >> POSITION_BITS) as usize, from & MASK);
+        let found = (begun.saturating_sub(1)..NODES_MAX).find_map(|stream| {
+            let window = &self.windows[stream];
+            let first = window.first();
+            let distance = u64::from(low.wrapping_sub(first as u32) & MASK);
+            let is_behind = stream + 1 == begun && distance <= window.accepted() + 1 - first;
+            let number = if is_behind { first + distance } else { first };
+            let is_reflected = number <= self.logged.reflected[stream];
+            Some((stream, number, window.kept(number).filter(|_| is_reflected)?))
+        });
+        let mut head = [0; 8];
+        let Some((stream, number, kept)) = found else {
+            put(&mut head, 0, END.to_be_bytes());
+            let parts = [&head[..], &What::Sessions.head(SNAPSHOT)];
+            return io.effects.reply(Caller::Host(HOST), Kind::SnapshotPart as u8, &parts);
+        };
+        put(&mut head, 0, position(stream, number + 1).to_be_bytes());
+        let write = self.write_of(stream, number, kept);
+        let parts = [&head[..], &What::Kept.head(stream), &write.header(), write.key, write.value];
+        io.effects.reply(Caller::Host(HOST), Kind::SnapshotPart as u8, &parts);
+    }
+
+    /// The entry of a stream of the base epoch as a message.
+    pub(super) fn write_of<'a>(
+        &self,
+        stream: usize,
+        number: u64,
+        (entry, key, value): (&Entry, &'a [u8], &'a [u8]),
+    ) -> Write<'a> {
+        Write {
+            epoch: self.base,
+            operation: entry.operation,
+            status: entry.status,
+            number,
+            committed: self.windows[stream].committed(),
+            client: entry.client,
+            request: entry.request,
+            version: entry.version,
+            key,
+            value,
+        }
+    }
 }
+
+/// Bits of a position in the entries of a snapshot that hold the low bits of an entry's number; the stream is above
+/// them, counted from 1. A ring has fewer entries than these bits can tell apart.
+const POSITION_BITS: u32 = 24;
 
 /// Stream number that marks records as parts of a snapshot.
 const SNAPSHOT: usize = 0xff;

@@ -19,7 +19,9 @@ impl Kv {
                 self.counters.entries_applied += 1;
                 let deletes = entry.operation.removes();
                 let slot = match entry.slot {
-                    None if self.parameters.durable && self.holds_later(io.memory, key, entry.version) => {
+                    None if self.parameters.is_durable()
+                        && self.holds_later(io.memory, key, entry.version) =>
+                    {
                         None
                     }
                     Some(slot) => Some(slot),
@@ -93,16 +95,17 @@ impl Kv {
         let stream = from.index();
         self.committed(now, stream, write.committed, io);
         let accepted = self.windows[stream].accepted();
-        // With a log, the next write in order is acknowledged once it is durable.
-        if !self.parameters.durable || write.number != accepted + 1 {
-            self.acknowledge_due = self.acknowledge_due.with(from);
-        }
+        self.acknowledge_due = self.acknowledge_due.with(from);
         if write.number <= accepted {
             self.counters.writes_repeated += 1;
             return;
         }
         if write.number > accepted + 1 {
             self.counters.gaps += 1;
+            self.following[stream].gap = true;
+            return;
+        }
+        if self.lags(stream) {
             self.following[stream].gap = true;
             return;
         }
@@ -153,12 +156,15 @@ impl Kv {
         let gap = std::mem::take(&mut self.following[stream].gap);
         let message = Acknowledge {
             epoch: self.view.epoch,
-            accepted: self.durable(stream),
+            accepted: self.windows[stream].accepted(),
             committed: self.windows[stream].committed(),
+            durable: self.parameters.is_durable().then(|| self.durable(stream)),
             gap,
             asks,
         };
-        effects.send(NodeSet::EMPTY.with(to), Kind::Acknowledge as u8, &[&message.encode()]);
+        let mut bytes = [0; Acknowledge::BYTES_MAX];
+        let length = message.encode(&mut bytes);
+        effects.send(NodeSet::EMPTY.with(to), Kind::Acknowledge as u8, &[&bytes[..length]]);
     }
 
     pub(super) fn acknowledged(&mut self, now: Instant, from: NodeId, message: Acknowledge, io: &mut Io<'_>) {
@@ -175,6 +181,7 @@ impl Kv {
             self.counters.dropped_contradiction += 1;
             return;
         }
+        self.leading.note_durable(from, message.durable.unwrap_or(0));
         let again = self.leading.acknowledge(from, message.accepted, message.gap, accepted);
         self.commit_what_all_have(now, io);
         if let Some(numbers) = again {
@@ -187,10 +194,14 @@ impl Kv {
         }
     }
 
-    /// Commits as much of the node's own stream as all members have accepted.
+    /// Commits as much of the node's own stream as all members have accepted and enough full members have on disk.
     pub(super) fn commit_what_all_have(&mut self, now: Instant, io: &mut Io<'_>) {
         let own = self.node.index();
-        let shortest = self.leading.shortest(self.durable(own));
+        let mut shortest = self.leading.shortest(self.windows[own].accepted());
+        if self.parameters.is_durable() {
+            let copies = self.parameters.durable_copies;
+            shortest = shortest.min(self.leading.durable_at(copies, self.view.full, self.durable(own)));
+        }
         if shortest > self.windows[own].committed() {
             self.commit_to(now, own, shortest, io);
             self.leading.pace.progress(now);
@@ -208,20 +219,9 @@ impl Kv {
     ) {
         let window = &self.windows[self.node.index()];
         for number in (*numbers.start()).max(window.committed() + 1)..=*numbers.end() {
-            let (entry, key, value) = window.get(number);
-            let write = Write {
-                epoch: self.base,
-                operation: entry.operation,
-                status: entry.status,
-                number,
-                committed: window.committed(),
-                client: entry.client,
-                request: entry.request,
-                version: entry.version,
-                key,
-                value,
-            };
-            effects.send(NodeSet::EMPTY.with(to), Kind::Write as u8, &[&write.header(), key, value]);
+            let write = self.write_of(self.node.index(), number, window.get(number));
+            let parts = [&write.header()[..], write.key, write.value];
+            effects.send(NodeSet::EMPTY.with(to), Kind::Write as u8, &parts);
             self.counters.writes_resent += 1;
         }
     }

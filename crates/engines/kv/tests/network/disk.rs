@@ -84,6 +84,7 @@ impl Disk {
             (what, false) => what,
             (1, true) => What::Slots as u8,
             (3, true) => What::Sessions as u8,
+            (4, true) => What::Kept as u8,
             _ => {
                 // The snapshot is on the disk: drop the records that it reflects.
                 let writing = self.writing.take().expect("it is being written");

@@ -87,7 +87,7 @@ pub struct Faults {
     pub crashes: bool,
     pub partitions: bool,
     /// From time to time all nodes lose power at once. Single nodes lose it just after an engine has logged a
-    /// record that must be durable before it acts on it. This needs disks ([`Parameters::durable`]).
+    /// record that must be durable before it acts on it. This needs disks ([`Parameters::durable_copies`]).
     pub power: bool,
 }
 
@@ -149,6 +149,10 @@ struct Member {
     incarnation: u64,
     lease_until: Instant,
     synced_in: Epoch,
+    /// The newest epochs that it received, reported to have begun, and to have sealed its former epoch for.
+    granted: Epoch,
+    opened: Epoch,
+    sealed: Epoch,
     lost: bool,
 }
 
@@ -175,6 +179,8 @@ pub struct Network<E = Kv> {
     sequence: u64,
     effects: Effects,
     view: View,
+    /// As the membership service keeps them.
+    holders: Vec<(Epoch, NodeSet)>,
     members: Vec<Member>,
     incarnations: u64,
     actors: Vec<Actor>,
@@ -236,6 +242,7 @@ impl<E: Replica> Network<E> {
             sequence: 0,
             effects: Effects::default(),
             view: View { epoch: Epoch(1), full: NodeSet::first(nodes), joining: NodeSet::EMPTY },
+            holders: vec![(Epoch(1), NodeSet::first(nodes))],
             members: vec![Member::default(); nodes],
             incarnations: 0,
             actors,
@@ -315,7 +322,7 @@ impl<E: Replica> Network<E> {
     fn crash(&mut self, index: usize) {
         let Some(node) = self.nodes[index].take() else { return };
         self.crashes += 1;
-        if self.parameters.durable {
+        if self.parameters.is_durable() {
             let torn = self.random(1_000) as usize;
             let disk = &mut self.disks[index];
             disk.cut(torn);
@@ -331,18 +338,6 @@ impl<E: Replica> Network<E> {
         self.crash(index);
         let after = Duration::from_us(self.random(2_000));
         self.schedule(after, Due::Restart { node: index });
-    }
-
-    /// Cuts the power of a node that has just become full, and destroys the disks of all others: the node has
-    /// reported that it has all data.
-    fn leave_only(&mut self, index: usize) {
-        for other in (0..self.nodes.len()).filter(|other| *other != index) {
-            self.crash(other);
-            self.disks[other] = Disk::default();
-            let after = Duration::from_us(self.random(20_000));
-            self.schedule(after, Due::Restart { node: other });
-        }
-        self.cut_power(index, self.lives[index]);
     }
 
     /// Restarts a node with the content of its disk, or empty.
@@ -558,9 +553,18 @@ impl<E: Replica> Network<E> {
             }
         }
         let member = &mut self.members[from];
-        if state == (EngineState::Joining { synced: true }) {
-            member.synced_in = epoch;
+        match state {
+            EngineState::Joining { synced: true } => member.synced_in = epoch,
+            EngineState::Full | EngineState::Restored => member.opened = epoch,
+            EngineState::Sealed => member.sealed = epoch,
+            _ => {}
         }
+        let all_begun =
+            self.view.full.iter().all(|node| self.members[node.index()].opened == self.view.epoch);
+        if all_begun || state == (EngineState::Joining { synced: true }) && epoch == self.view.epoch {
+            self.holders = vec![(self.view.epoch, self.view.full)];
+        }
+        let member = &mut self.members[from];
         member.lost |= state == EngineState::Lost;
         member.lease_until = member.lease_until.max(self.now + LEASE);
         if !listed {
@@ -569,6 +573,7 @@ impl<E: Replica> Network<E> {
         self.review();
         if self.view.members().contains(node(from)) {
             self.members[from].lease_until = self.members[from].lease_until.max(self.now + LEASE);
+            self.members[from].granted = self.view.epoch;
             let configuration =
                 Configuration { node: node(from), view: self.view, lease_until: self.now + LEASE };
             self.transmit(Some((service, from)), Packet::Grant { to: from, incarnation, configuration });
@@ -584,8 +589,39 @@ impl<E: Replica> Network<E> {
         }
     }
 
+    /// Whether the others have all data if this node loses its disk.
+    fn may_lose_disk(&self, victim: usize) -> bool {
+        let victim = NodeSet::EMPTY.with(node(victim));
+        self.is_safe(self.view.full.minus(victim), victim)
+    }
+
+    /// Of `full` members, the number that have together all data on their disks.
+    fn quorum(&self, full: usize) -> usize {
+        full + 1 - self.parameters.durable_copies.min(full)
+    }
+
+    /// Whether `rest` has all data, as the membership service knows it; it does not remove the last node with data,
+    /// which here would only end the test.
+    fn is_safe(&self, rest: NodeSet, leave: NodeSet) -> bool {
+        let rest: NodeSet = rest.iter().filter(|other| self.has_data(other.index())).collect();
+        if !self.parameters.is_durable() {
+            return !rest.is_empty();
+        }
+        let (epoch, full) = (self.view.epoch, self.view.full);
+        let of = |node: NodeId| &self.members[node.index()];
+        let begun = rest.iter().map(|node| of(node).opened).max().unwrap_or(Epoch(0));
+        let ends = self.holders.iter().skip(1).map(|(since, _)| *since).chain([Epoch(u32::MAX)]);
+        let mut later = self.holders.iter().zip(ends).filter(|(_, end)| *end > begun).map(|(held, _)| held.1);
+        later.all(|held| rest.intersection(held).len() >= self.quorum(held.len()))
+            || rest.iter().any(|node| of(node).sealed == epoch)
+                && leave.intersection(full).iter().any(|node| of(node).granted < epoch)
+    }
+
     fn publish(&mut self, full: NodeSet, joining: NodeSet) {
         self.view = View { epoch: Epoch(self.view.epoch.0 + 1), full, joining };
+        if self.holders.last().is_none_or(|last| last.1 != full) {
+            self.holders.push((self.view.epoch, full));
+        }
     }
 
     /// Removes nodes that were silent for longer than their lease, and makes joining nodes full that are ready.
@@ -593,14 +629,17 @@ impl<E: Replica> Network<E> {
         let silent = |member: &Member| member.lease_until + Duration::from_ms(1) < self.now;
         let gone: NodeSet =
             self.view.members().iter().filter(|node| silent(&self.members[node.index()])).collect();
-        let (mut full, mut joining) = (self.view.full, self.view.joining);
-        for node in gone.iter() {
-            // A real service cannot tell which nodes are alive, and by bad luck could exclude the last one with
-            // data. Here that would only end the test, so it is prevented.
-            if !full.without(node).iter().any(|other| self.has_data(other.index())) {
-                continue;
+        let (mut full, mut joining) = (self.view.full.minus(gone), self.view.joining.minus(gone));
+        let (epoch, leaving) = (self.view.epoch, self.view.full.minus(full));
+        if !leaving.is_empty() && !self.is_safe(full, leaving) {
+            let knows = |node: NodeId| {
+                let member = &self.members[node.index()];
+                member.opened == epoch || member.sealed == epoch
+            };
+            if full.iter().any(|node| self.has_data(node.index()) && knows(node)) {
+                self.publish(self.view.full, self.view.joining);
             }
-            (full, joining) = (full.without(node), joining.without(node));
+            return;
         }
         for node in joining.iter() {
             if self.members[node.index()].synced_in == self.view.epoch {
@@ -610,15 +649,7 @@ impl<E: Replica> Network<E> {
         if (full, joining) == (self.view.full, self.view.joining) {
             return;
         }
-        let newcomer = full.iter().find(|node| !self.view.full.contains(*node));
         self.publish(full, joining);
-        if let Some(node) = newcomer
-            && self.faults.power
-            && !self.calm()
-            && self.chance(50)
-        {
-            self.leave_only(node.index());
-        }
     }
 
     // Clients.
@@ -720,7 +751,7 @@ impl<E: Replica> Network<E> {
             let others = self.view.full.without(node(victim));
             if self.nodes[victim].is_some() && others.iter().any(|node| self.has_data(node.index())) {
                 self.crash(victim);
-                if self.parameters.durable && self.chance(300) {
+                if self.parameters.is_durable() && self.may_lose_disk(victim) && self.chance(300) {
                     self.disks[victim] = Disk::default();
                 }
                 let after = Duration::from_us(self.random(30_000));
