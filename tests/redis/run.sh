@@ -94,6 +94,10 @@ else
   skip redis-py "PyPI gives no redis $version ($(tail -n 1 "$folder/pip.txt"))"
 fi
 
+# The checked load takes the keys of such a store, which are longer than those of others.
+"$weft" bench cluster --config "$config" --seconds 1 >"$folder/load.txt" 2>&1 ||
+  fail "weft bench cluster: $(tail -n 3 "$folder/load.txt")"
+
 # A node is killed: acknowledged writes must be at the other nodes, where clients continue.
 if command -v redis-cli >/dev/null; then
   for key in $(seq 200); do echo "set kept:$key $key"; done | redis-cli -h "${addresses[2]}" >/dev/null

@@ -6,8 +6,8 @@ use thiserror::Error;
 
 use crate::operation::{Action, Call, NEVER, Operation, Outcome, Reply};
 
-/// The longest key that a history stores, bytes.
-pub const MAX_KEY_BYTES: usize = 64;
+/// The longest key that a history stores, bytes: that of the key-value store.
+pub const MAX_KEY_BYTES: usize = 72;
 
 /// Why an operation cannot be recorded. The history is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -128,9 +128,9 @@ fn impossible_operations_are_not_recorded() {
         action: Action::Get,
         reply: Some(Reply { returned_ns, outcome: Outcome::NotFound }),
     };
-    assert_eq!(history.record(get(&[0; 65], 0, 1)), Err(RecordError::KeyTooLong { bytes: 65 }));
+    assert_eq!(history.record(get(&[0; 73], 0, 1)), Err(RecordError::KeyTooLong { bytes: 73 }));
     assert_eq!(
-        history.record(get(&[0; 64], 2, 1)),
+        history.record(get(&[0; 72], 2, 1)),
         Err(RecordError::ReturnedBeforeInvoked { invoked_ns: 2, returned_ns: 1 })
     );
     assert_eq!(history.record(get(&[0; 64], 2, u64::MAX)), Err(RecordError::TimeOutOfRange));

@@ -280,7 +280,7 @@ mod tests {
             ),
             (
                 line(r#","action":"get","outcome":"unknown""#).replace("6b", &"6b".repeat(200)),
-                "line 2: a key of 200 bytes: a history stores at most 64",
+                "line 2: a key of 200 bytes: a history stores at most 72",
             ),
         ] {
             assert_eq!(read_runs(&text).unwrap_err().to_string(), says);
