@@ -250,6 +250,8 @@ expect 'simulator only' "$weft" bench rdma --world net --perfetto trace
 expect 'is not a seed' "$weft" sim kv --seeds many
 expect 'the range is empty' "$weft" sim kv --seeds 9..3
 expect 'unknown kind of fault' "$weft" sim kv --faults meteorite
+expect 'with 3 nodes give --durable-copies 2 to 3' "$weft" sim kv --nodes 3 --faults disk --durable-copies 1
+expect 'with 3 nodes give --durable-copies 2 to 3' "$weft" sim kv --nodes 3 --faults disk --durable-copies 4
 expect 'choose all, omission' "$weft" sim rounds --faults meteorite
 expect 'choose streams or register' "$weft" sim rounds --service mail
 expect 'cannot be read' "$weft" sim kv --faults missing.toml

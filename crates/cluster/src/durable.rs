@@ -309,6 +309,14 @@ mod tests {
             "it belongs to cluster \"weft\", but \"other\" is configured"
         );
         assert_eq!(example().check_cluster(other), Ok(()), "one that was written before clusters had names");
+        let held = example().held_by(vec![Holders { since: Epoch(5), full: NodeSet::first(2) }]);
+        let text = held.to_toml();
+        assert_eq!(Durable::from_toml(&text), Ok(held));
+        for number in ["4", "16", "300"] {
+            let stranger = text.replacen("full = [0, 1]", &format!("full = [0, {number}]"), 1);
+            let error = Durable::from_toml(&stranger).unwrap_err().to_string();
+            assert_eq!(error, "`holders` names a node that is not there");
+        }
         assert_eq!(wrong("format = 2", "format = 1"), "its format is not one that this version reads");
         assert_eq!(wrong("node = 1", "node = 2"), "its nodes are not numbered 0, 1, 2, ...");
         assert!(wrong("epoch = 7", "epoch = -7").starts_with("line 2, column 9: "));

@@ -334,7 +334,7 @@ mod tests {
             names.answer(&mut directory, "node0", &["10.0.0.9"]);
             assert_eq!(directory.address(0), at("10.0.0.9:4793"));
             assert_eq!(directory.find("10.0.0.1:4793".parse().unwrap()), None);
-            // Who reports from another address is looked up without a silence.
+            // A host that reports from another address is looked up although it is not silent.
             names.pass(&mut directory, 2_000);
             directory.doubt(0);
             names.pass(&mut directory, 1_000);

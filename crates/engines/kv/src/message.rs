@@ -960,6 +960,22 @@ mod tests {
     }
 
     #[test]
+    fn reports_that_no_node_can_make_are_refused() {
+        let of = |committed, durable| {
+            let epoch = Epoch(2);
+            let message = Acknowledge { epoch, accepted: 7, committed, durable, gap: false, asks: false };
+            let mut bytes = [0; Acknowledge::BYTES_MAX];
+            let length = message.encode(&mut bytes);
+            Acknowledge::parse(&bytes[..length]).map(|_| ())
+        };
+        assert_eq!((of(7, None), of(7, Some(7))), (Ok(()), Ok(())));
+        assert_eq!(of(8, None), Err(Malformed::Field("committed")));
+        assert_eq!(of(7, Some(8)), Err(Malformed::Field("durable")));
+        let request = EntryRequest { base: Epoch(2), stream: NODES_MAX as u8, from: 1 };
+        assert_eq!(EntryRequest::parse(&request.encode()), Err(Malformed::Field("stream")));
+    }
+
+    #[test]
     fn what_an_operation_does_not_have_is_refused() {
         let request = |operation, expected, value: &'static [u8]| {
             let request = Request { operation, client: 1, request: 1, expected, key: &[0; 8], value };
