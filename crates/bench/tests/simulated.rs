@@ -223,6 +223,16 @@ fn a_lease_is_no_proof_of_life() {
     }
 }
 
+/// In this plan the disk of a node is damaged and then full, and the only other node that has the data leaves the view
+/// before the first one ends. Then nobody has the data, so a campaign may not put both faults on one disk.
+#[test]
+fn no_disk_is_damaged_and_full_at_once() {
+    let kinds = FaultKinds::DISK.iter().fold(FaultKinds::ALL, FaultKinds::with);
+    let result = campaign(&Campaign { kinds, ..Campaign::new(3, 279..=279) }, &store());
+    assert_eq!(result.findings.violations, []);
+    assert!(result.faults["full"] > 0, "{:?}", result.faults);
+}
+
 /// Campaigns must find planted bugs.
 #[cfg(feature = "planted-bugs")]
 #[test]

@@ -96,6 +96,19 @@ impl Disks {
         self.regime == DiskRegime::Arbitrary || !view.full.iter().any(is_lost) || holders >= needed
     }
 
+    /// Whether this fault would leave a node with a disk that is damaged and fails. The node will end because its disk
+    /// fails, and loses its data. That may be long after the fault, when the service has removed the other members
+    /// that had the data: it cannot know about damage.
+    pub(super) fn would_lose_node(&self, node: usize, fault: DiskFault) -> bool {
+        let disk = &self.all[node];
+        let is_lost = if fault.is_damage() {
+            disk.fails()
+        } else {
+            matches!(fault, DiskFault::Failing(true) | DiskFault::Full(true)) && disk.is_damaged()
+        };
+        self.regime == DiskRegime::OneGoodCopy && is_lost
+    }
+
     /// Whether a node that has stopped because of its disk can be restarted.
     pub(super) fn is_repaired(&self, node: usize) -> bool {
         !self.all[node].fails()

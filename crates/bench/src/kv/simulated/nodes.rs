@@ -263,7 +263,8 @@ impl Builder for NodeBuilder {
             DiskFault::Failing(true) | DiskFault::Full(true) => self.may_crash(machines, node, view),
             _ => true,
         };
-        let Some(disks) = self.disks.as_ref().filter(|_| may_be) else { return false };
+        let is_allowed = |disks: &&Disks| may_be && !disks.would_lose_node(node, fault);
+        let Some(disks) = self.disks.as_ref().filter(is_allowed) else { return false };
         disks.of(node).inject(fault);
         true
     }
