@@ -7,7 +7,7 @@
 //! - *No gaps*: a replica applies entries in ascending order and skips none that others have applied. A replica
 //!   that comes back starts empty, and may continue after a copy of the state.
 //! - *Answers hold*: an answer names the append's index. If an append was requested after another was answered,
-//!   its index is greater.
+//!   its index is greater. The answer may reach the client before any replica reports the entry.
 //!
 //! ```
 //! use weft_check::OneLog;
@@ -16,6 +16,7 @@
 //! check.applied(0, 4, 'a');
 //! check.answered(0, 'a', 4, 0);
 //! check.applied(1, 4, 'b');
+//! check.ended();
 //! assert_eq!(check.violations(), ["node1 tells append 'b' as entry 4, which is append 'a' at another"]);
 //! ```
 
@@ -31,6 +32,8 @@ pub struct OneLog<Id> {
     /// The append at each index. Entries without effect are left out.
     log: BTreeMap<u64, Id>,
     index_of: BTreeMap<Id, u64>,
+    /// The replica and the index in the answer of each append that no replica has applied yet.
+    unconfirmed: BTreeMap<Id, (usize, u64)>,
     /// By replica: the index below which it has reported all entries.
     told: Vec<u64>,
     answered_below: u64,
@@ -44,6 +47,7 @@ impl<Id: Copy + Ord + Debug> OneLog<Id> {
         Self {
             log: BTreeMap::new(),
             index_of: BTreeMap::new(),
+            unconfirmed: BTreeMap::new(),
             told: vec![0; replicas],
             answered_below: 0,
             violations: Vec::new(),
@@ -75,6 +79,9 @@ impl<Id: Copy + Ord + Debug> OneLog<Id> {
         }
         let first = *self.index_of.entry(id).or_insert(at);
         self.require(first == at, || format!("append {id:?} has effect as entry {first} and as entry {at}"));
+        if let Some((replica, answered)) = self.unconfirmed.remove(&id) {
+            self.confirmed(replica, id, answered, at);
+        }
     }
 
     /// Records that a replica has installed a copy of the state with all entries below `below`.
@@ -95,14 +102,31 @@ impl<Id: Copy + Ord + Debug> OneLog<Id> {
     /// Records that a client received the answer that its append is entry `at`. `above` is the value of
     /// [`OneLog::answered_below`] when the client sent the request.
     pub fn answered(&mut self, replica: usize, id: Id, at: u64, above: u64) {
-        let known = self.index_of.get(&id).copied();
-        self.require(known == Some(at), || {
-            format!("node{replica} answers append {id:?} with entry {at}, but it is {known:?}")
-        });
+        match self.index_of.get(&id) {
+            Some(&known) => self.confirmed(replica, id, at, known),
+            None => {
+                self.unconfirmed.insert(id, (replica, at));
+            }
+        }
         self.require(at >= above, || {
             format!("append {id:?} is entry {at}, but entry {} was answered before it was asked", above - 1)
         });
         self.answered_below = self.answered_below.max(at + 1);
+    }
+
+    /// Records that all replicas have applied what they will: whatever was answered must be applied.
+    pub fn ended(&mut self) {
+        for (id, (replica, at)) in std::mem::take(&mut self.unconfirmed) {
+            self.violation(format!(
+                "node{replica} answers append {id:?} with entry {at}, which no node applies"
+            ));
+        }
+    }
+
+    fn confirmed(&mut self, replica: usize, id: Id, answered: u64, known: u64) {
+        self.require(answered == known, || {
+            format!("node{replica} answers append {id:?} with entry {answered}, but it is entry {known}")
+        });
     }
 
     /// Records a violation that the caller has found.
@@ -135,6 +159,7 @@ mod tests {
         check.applied(0, 5, 'b');
         check.answered(0, 'b', 5, 0);
         act(&mut check);
+        check.ended();
         check.violations().to_vec()
     }
 
@@ -149,6 +174,8 @@ mod tests {
             check.crashed(0);
             check.restored(0, 6);
             check.applied(0, 6, 'c');
+            check.answered(0, 'd', 7, 6);
+            check.applied(1, 7, 'd');
         });
         assert!(fine.is_empty(), "{fine:?}");
     }
@@ -164,8 +191,15 @@ mod tests {
         found(|check| check.applied(1, 4, 'x'), "which others have passed over");
         found(|check| check.applied(0, 3, 'a'), "tells entry 3 after entry 6");
         found(|check| check.applied(0, 6, 'a'), "has effect as entry 3 and as entry 6");
-        found(|check| check.answered(0, 'a', 4, 0), "answers append 'a' with entry 4, but it is Some(3)");
-        found(|check| check.answered(0, 'c', 6, 0), "but it is None");
+        found(|check| check.answered(0, 'a', 4, 0), "answers append 'a' with entry 4, but it is entry 3");
+        found(|check| check.answered(0, 'c', 6, 0), "answers append 'c' with entry 6, which no node applies");
+        found(
+            |check| {
+                check.answered(0, 'c', 6, 0);
+                check.applied(0, 7, 'c');
+            },
+            "answers append 'c' with entry 6, but it is entry 7",
+        );
         found(|check| check.answered(0, 'a', 3, 6), "but entry 5 was answered before it was asked");
     }
 

@@ -180,7 +180,8 @@ impl Trial for LogTrial {
         if applied.len() != cluster.machines.nodes() || applied.windows(2).any(|pair| pair[0] != pair[1]) {
             wrong.push(format!("the nodes have applied {applied:?} entries in the end"));
         }
-        let books = cluster.books.borrow();
+        let mut books = cluster.books.borrow_mut();
+        books.log.ended();
         wrong.extend(books.log.violations().iter().cloned());
         let counters = cluster.machines.counters();
         figures.appends += books.answered;

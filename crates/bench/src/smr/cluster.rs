@@ -23,6 +23,9 @@ use super::host::{ClientLoad, LOG_SLOT, LogHalf, RunRecord};
 const TERMS: ConnectionParameters =
     ConnectionParameters { path_mtu: PathMtu::Bytes1024, timeout: 1, retry_cnt: 7, max_rd_atomic: 8 };
 
+/// Time after which a host has received everything that its engine sent before.
+const DRAIN: Duration = Duration::from_us(100);
+
 /// Parameters of a cluster.
 #[derive(Clone, Debug)]
 pub(super) struct ClusterParameters {
@@ -79,6 +82,16 @@ impl Cluster {
             port
         })?;
         Ok(Self { machines, books })
+    }
+
+    /// Lets the hosts receive what their engines have sent, while the clients append nothing. Returns the violations
+    /// of the run.
+    pub fn drained(&mut self) -> Vec<String> {
+        self.books.borrow_mut().asking = false;
+        self.machines.run_until(self.machines.now() + DRAIN);
+        let mut books = self.books.borrow_mut();
+        books.log.ended();
+        books.log.violations().to_vec()
     }
 
     /// The engine of a node, if it runs.
