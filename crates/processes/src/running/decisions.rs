@@ -57,7 +57,10 @@ fn propose(run: &Run<'_>, rounds: &Rounds, client: u64) -> (Count, Record) {
         record.proposes(content.clone(), run.now_ns());
         let answer = rounds.propose(&content).wait();
         let fate = match &answer {
-            Ok(Proposal::Decided { instance }) => Fate::Decided { instance: *instance },
+            Ok(Proposal::Decided { instance }) => {
+                run.changed();
+                Fate::Decided { instance: *instance }
+            }
             Err(error) if error.may_have_happened() => Fate::Unknown,
             Ok(Proposal::Dropped { .. }) | Err(_) => Fate::NoEffect,
         };

@@ -112,7 +112,12 @@ impl Caller<'_> {
     fn record(&mut self, key: &[u8], invoked_ns: u64, action: Action, result: Result<Outcome, Error>) {
         let may_have_happened = result.as_ref().is_err_and(Error::may_have_happened);
         let outcome = match self.count.take(result) {
-            Some(outcome) => Some(outcome),
+            Some(outcome) => {
+                if action != Action::Get {
+                    self.run.changed();
+                }
+                Some(outcome)
+            }
             None if may_have_happened => None,
             None => Some(Outcome::Refused),
         };

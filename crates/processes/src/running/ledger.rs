@@ -109,7 +109,9 @@ impl Tally {
                 }
                 let amount = (random.below(100) as i64).to_le_bytes();
                 let keys = [(from, Mode::Update), (to, Mode::Update)];
-                self.count.take(number(transactions, TRANSFER, &keys, &amount));
+                if self.count.take(number(transactions, TRANSFER, &keys, &amount)).is_some() {
+                    run.changed();
+                }
             }
             50..75 => {
                 let begun = run.now_ns();
@@ -117,6 +119,7 @@ impl Tally {
                 let result = number(transactions, DEPOSIT, &keys, &1_i64.to_le_bytes());
                 self.deposits_unknown += u64::from(result.as_ref().is_err_and(Error::may_have_happened));
                 if let Some(balance) = self.count.take(result) {
+                    run.changed();
                     self.deposits.push((begun, run.now_ns(), balance));
                 }
             }

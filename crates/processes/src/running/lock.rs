@@ -22,7 +22,11 @@ pub(super) fn drive(run: &Run<'_>, clients: &[Client]) -> EngineResult {
         let mut caller = Caller::new(client.lock().expect(DESCRIBED), load, random, run.started);
         let mut count = Count::default();
         run.repeat(PAUSE, || {
-            caller.cycle(|_, _, result| _ = count.take(result));
+            caller.cycle(|_, _, result| {
+                if count.take(result).is_some() {
+                    run.changed();
+                }
+            });
         });
         (count, caller.holds().to_vec())
     });

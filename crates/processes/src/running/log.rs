@@ -84,6 +84,7 @@ fn append(run: &Run<'_>, log: &Log, client: u64) -> (Count, Vec<Append>) {
         let content = [run.identity, client, number].map(u64::to_le_bytes).concat();
         let begun_ns = run.now_ns();
         if let Some(index) = count.take(log.append(&content).wait()) {
+            run.changed();
             appends.push(Append { begun_ns, ended_ns: run.now_ns(), index, content });
         }
     });

@@ -42,7 +42,7 @@ pub struct ClusterLoad {
     pub seed: u64,
 }
 
-/// State that the threads of a run share.
+/// State that the threads of a run share which call one engine.
 struct Run<'a> {
     load: &'a ClusterLoad,
     stop: &'a Stop,
@@ -50,7 +50,26 @@ struct Run<'a> {
     until: time::Instant,
     /// Distinguishes the contents of this run from those of other runs.
     identity: u64,
-    done: AtomicU64,
+    /// Number of calls of all engines that have ended.
+    done: &'a AtomicU64,
+    pauses: Pauses,
+}
+
+/// The longest time between two acknowledged changes of one engine, by any clients.
+#[derive(Debug, Default)]
+struct Pauses {
+    /// Time of the latest change, in nanoseconds since the beginning of the run; 0 before the first.
+    latest_ns: AtomicU64,
+    longest_ns: AtomicU64,
+}
+
+impl Pauses {
+    fn note(&self, now_ns: u64) {
+        let latest_ns = self.latest_ns.fetch_max(now_ns, Ordering::Relaxed);
+        if latest_ns > 0 {
+            self.longest_ns.fetch_max(now_ns.saturating_sub(latest_ns), Ordering::Relaxed);
+        }
+    }
 }
 
 impl Run<'_> {
@@ -61,6 +80,11 @@ impl Run<'_> {
 
     fn goes_on(&self) -> bool {
         !self.stop.is_requested() && time::Instant::now() < self.until
+    }
+
+    /// Notes that a call was acknowledged that changes the state of the engine.
+    fn changed(&self) {
+        self.pauses.note(self.now_ns());
     }
 
     /// Repeats `call` until the run is over, with a pause between two calls.
@@ -136,42 +160,47 @@ impl ClusterLoad {
         let clients = (0..self.clients).map(open).collect::<Result<Vec<_>, _>>()?;
         let started = time::Instant::now();
         let since = time::SystemTime::now().duration_since(time::UNIX_EPOCH).unwrap_or_default();
-        let run = Run {
+        let (clients, done) = (clients.as_slice(), &AtomicU64::new(0));
+        let run = || Run {
             load: self,
             stop,
             started,
             until: started + time::Duration::from_nanos(self.length.as_ns()),
             identity: since.as_nanos() as u64,
-            done: AtomicU64::new(0),
+            done,
+            pauses: Pauses::default(),
         };
-        let (run, clients) = (&run, clients.as_slice());
         let engines = thread::scope(|scope| {
             let threads: Vec<_> = self
                 .cluster
                 .engines
                 .iter()
-                .map(|engine| scope.spawn(move || drive(run, clients, engine)))
+                .map(|engine| {
+                    let run = run();
+                    scope.spawn(move || drive(&run, clients, engine))
+                })
                 .collect();
             while threads.iter().any(|thread| !thread.is_finished()) {
-                progress(run.done.load(Ordering::Relaxed));
+                progress(done.load(Ordering::Relaxed));
                 thread::sleep(PAUSE);
             }
             join_all(threads)
         });
-        Ok(ClusterResult::new(command, run.now_ns(), self, engines))
+        Ok(ClusterResult::new(command, run().now_ns(), self, engines))
     }
 }
 
 /// Calls one engine from all clients, and checks their answers.
 fn drive(run: &Run<'_>, clients: &[Client], engine: &EngineDescription) -> EngineResult {
-    match engine {
+    let result = match engine {
         EngineDescription::KeyValue { .. } => kv::drive(run, clients),
         EngineDescription::Transactions => ledger::drive(run, clients),
         EngineDescription::Object { name, kind } => object::drive(run, clients, name, kind),
         EngineDescription::Log { name } => log::drive(run, clients, name),
         EngineDescription::Rounds => decisions::drive(run, clients),
         EngineDescription::Lock => lock::drive(run, clients),
-    }
+    };
+    EngineResult { longest_pause_ns: run.pauses.longest_ns.load(Ordering::Relaxed), ..result }
 }
 
 /// Runs `work` for each client in a thread of its own.
@@ -186,3 +215,19 @@ fn for_each<T: Send>(clients: &[Client], work: impl Fn(u32, &Client) -> T + Sync
 
 /// Panic message: a client must have a handle for every engine that the cluster's description names.
 const DESCRIBED: &str = "the cluster is described with this engine";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_between_two_changes() {
+        let pauses = Pauses::default();
+        let longest = |now_ns| {
+            pauses.note(now_ns);
+            pauses.longest_ns.load(Ordering::Relaxed)
+        };
+        // The time before the first change is none. Two threads may note their changes in the wrong order.
+        assert_eq!([40, 50, 70, 65, 75].map(longest), [0, 10, 20, 20, 20]);
+    }
+}

@@ -54,7 +54,7 @@ pub(super) fn drive(run: &Run<'_>, clients: &[Client], name: &str, kind: &str) -
         let object = object(client);
         let mut random = Random::new(run.load.seed ^ 2, number);
         let mut books = Tally::default();
-        run.repeat(PAUSE, || books.call(&object, &kind, &mut random));
+        run.repeat(PAUSE, || books.call(run, &object, &kind, &mut random));
         books
     });
     let mut books = Tally::default();
@@ -96,7 +96,7 @@ fn settled(
 }
 
 impl Tally {
-    fn call(&mut self, object: &Object, kind: &Kind, random: &mut Random) {
+    fn call(&mut self, run: &Run<'_>, object: &Object, kind: &Kind, random: &mut Random) {
         let amount = 1 + random.below(9) as i64;
         match random.below(10) {
             0..5 => {
@@ -104,14 +104,14 @@ impl Tally {
                 if result.as_ref().is_err_and(Error::may_have_happened) {
                     self.unknown.0 += amount;
                 }
-                self.known.0 += if self.update(result) { amount } else { 0 };
+                self.known.0 += if self.update(run, result) { amount } else { 0 };
             }
             5..8 => {
                 let result = object.update(kind.take, &[amount]).wait();
                 if result.as_ref().is_err_and(Error::may_have_happened) {
                     self.unknown.1 += amount;
                 }
-                self.known.1 += if self.update(result) { amount } else { 0 };
+                self.known.1 += if self.update(run, result) { amount } else { 0 };
             }
             _ => {
                 if let Some(value) = self.count.take(object.query(kind.read, &[]).wait()) {
@@ -122,12 +122,16 @@ impl Tally {
     }
 
     /// Counts an update. Returns whether it is known to have taken effect.
-    fn update(&mut self, result: Result<Update, Error>) -> bool {
+    fn update(&mut self, run: &Run<'_>, result: Result<Update, Error>) -> bool {
         let result = match result {
             Ok(Update::Refused) => Err(Error::Refused("the type's guard")),
             other => other,
         };
-        self.count.take(result).is_some()
+        let has_effect = self.count.take(result).is_some();
+        if has_effect {
+            run.changed();
+        }
+        has_effect
     }
 
     fn add(&mut self, other: &Self) {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use weft_check::lines;
-use weft_results::table::{Table, grouped};
+use weft_results::table::{Table, grouped, three_digits};
 
 use super::{ClusterLoad, Count};
 
@@ -20,6 +20,8 @@ pub struct EngineResult {
     pub refused: u64,
     /// Calls with an unknown outcome.
     pub unknown: u64,
+    /// The longest time between two acknowledged calls that change something, in nanoseconds.
+    pub longest_pause_ns: u64,
     /// Property that holds of the answers, or `violation`.
     pub checked: &'static str,
     /// Violations.
@@ -43,7 +45,16 @@ impl EngineResult {
         }
         let checked = if findings.is_empty() { holds } else { "violation" };
         let Count { acknowledged, refused, unknown } = count;
-        Self { engine: engine.into(), acknowledged, refused, unknown, checked, findings, history: None }
+        Self {
+            engine: engine.into(),
+            acknowledged,
+            refused,
+            unknown,
+            longest_pause_ns: 0,
+            checked,
+            findings,
+            history: None,
+        }
     }
 }
 
@@ -78,6 +89,7 @@ impl ClusterResult {
             .numbers("acknowledged", "", |engine| grouped(engine.acknowledged))
             .numbers("no effect", "", |engine| grouped(engine.refused))
             .numbers("unknown", "", |engine| grouped(engine.unknown))
+            .numbers("longest pause", "ms", |engine| three_digits(engine.longest_pause_ns as f64 / 1e6))
             .words("checked", |engine| engine.checked);
         let mut text = table.to_string();
         for engine in &self.engines {
