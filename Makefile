@@ -101,9 +101,10 @@ campaign: build ## A slice of the fault campaign
 	$(WEFT) sim txn --nodes 4 --seeds 1..20 --faults partial_partition
 	$(WEFT) sim lock --nodes 5 --seeds 1..10 --faults partial_partition
 
-model: build ## Check the consensus: three and four nodes exhaustively, more with random schedules
+model: build ## Check the consensus, the log and the register: small clusters exhaustively, more with random schedules
 	$(WEFT) check rounds --nodes 3,4 --random 200000
 	$(WEFT) check smr
+	$(WEFT) check register
 
 cluster: build ## Nodes as a user starts them, killed in turn: two engines alone, then all at once under a checked load
 	tests/cluster.sh

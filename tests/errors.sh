@@ -151,6 +151,7 @@ expect 'a multiple of 16' "$weft" bench cuda --round-bytes 1000
 expect 'is not in 1..=128' "$weft" bench cuda --depth 200
 ldconfig -p 2>/dev/null | grep -q libcuda.so.1 || expect 'no CUDA driver' "$weft" bench cuda
 expect 'unexpected argument' "$weft" check smr --nodes 3
+expect 'unexpected argument' "$weft" check register --nodes 3
 expect 'kv is named twice' "$weft" bench compare --engines kv,kv
 expect 'cannot be read' "$weft" check history nowhere.jsonl
 header='{"history":"key-value","format":1,"start":"empty","operations":2}'

@@ -134,6 +134,17 @@ impl Seeds {
         let node = NodeId::new(1).expect("node 1 exists");
         let notice = Message::Notice { node, epoch: Epoch(4) }.encode(ClusterId::default());
         self.add("membership", &[&[0, 0, 0], &*notice, &[0], &[7, 3, 0, 9, 7]].concat());
+        // Operations of a proposer, and a message of each kind and length.
+        for operation in 0..3 {
+            self.add("register", &[4, 0, 1, 2, 3, 4, operation, 255, 255, 5, 5, 5, 3, 9, 9, 4, 5]);
+        }
+        for kind in 0..7 {
+            for length in 0..5 {
+                let mut bytes = vec![1; 80];
+                (bytes[0], bytes[1], bytes[2], bytes[8]) = (0, 0, length, kind);
+                self.add("register", &bytes);
+            }
+        }
         for part in 0..4 {
             self.add("status", &[0, part]);
         }

@@ -13,6 +13,7 @@ mod frames;
 mod input;
 mod membership;
 mod redis;
+mod register;
 mod replicas;
 mod responder;
 mod rounds;
@@ -30,7 +31,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 26] = [
+pub const TARGETS: [Target; 27] = [
     Target { name: "frame", run: frames::frame },
     Target { name: "packet", run: frames::packet },
     Target { name: "datagram", run: frames::datagram },
@@ -52,6 +53,7 @@ pub const TARGETS: [Target; 26] = [
     Target { name: "disk", run: disk::disk },
     Target { name: "membership", run: membership::membership },
     Target { name: "status", run: membership::status },
+    Target { name: "register", run: register::register },
     Target { name: "history", run: files::history },
     Target { name: "history-lines", run: files::history_lines },
     Target { name: "fault-plan", run: files::fault_plan },

@@ -1,6 +1,7 @@
 //! `weft check`: model checking, and checks of recorded histories.
 
 mod history;
+mod register;
 mod rounds;
 mod smr;
 
@@ -17,6 +18,8 @@ pub(crate) enum Check {
     Rounds(Reported<rounds::RoundsCheck>),
     /// Check the replicated log (Mu): three replicas, of which two may try to lead
     Smr(Reported<smr::SmrCheck>),
+    /// Check the register of the coordinators (CASPaxos): three coordinators, two proposers
+    Register(Reported<register::RegisterCheck>),
     /// Check recorded histories: the key-value store's for linearizability, transactions' for strict serializability
     History(Reported<history::HistoryCheck>),
 }
@@ -27,6 +30,7 @@ impl Check {
         match self {
             Self::Rounds(check) => check.run(),
             Self::Smr(check) => check.run(),
+            Self::Register(check) => check.run(),
             Self::History(check) => check.run(),
         }
     }

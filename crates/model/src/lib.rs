@@ -19,6 +19,7 @@ mod property;
 mod protocol;
 pub mod random;
 pub mod rdt;
+pub mod register;
 mod schedule;
 mod shipped;
 pub mod smr;
