@@ -76,6 +76,7 @@ determinism: build ## One seed gives one log hash: twice, and in debug and relea
 campaign: build ## A slice of the fault campaign
 	$(WEFT) sim kv --nodes 5 --seeds 1..20 --faults all
 	$(WEFT) sim kv --nodes 3 --seeds 1..20 --faults all
+	$(WEFT) sim kv --nodes 3 --seeds 1..20 --faults all --keepers
 	$(WEFT) sim kv --nodes 3 --seeds 1..20 --faults all,disk
 	$(WEFT) sim kv --nodes 5 --seeds 1..10 --faults disk
 	$(WEFT) sim kv --nodes 3 --seeds 1..1 --faults all --nic rtl
@@ -168,6 +169,7 @@ fuzz-replay: ## Replay the kept fuzzing corpus (part of `make unit`)
 nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesis
 	$(WEFT) sim kv --nodes 5 --seeds 1..200 --faults all
 	$(WEFT) sim kv --nodes 3 --seeds 1..500 --faults all
+	$(WEFT) sim kv --nodes 5 --seeds 1..300 --faults all --keepers
 	for nodes in 2 3 5; do for faults in all,disk disk; do \
 	    $(WEFT) sim kv --nodes $$nodes --seeds 1..500 --faults $$faults; done; done
 	ROUNDS=50 tests/durable.sh

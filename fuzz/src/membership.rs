@@ -111,12 +111,13 @@ fn message(input: &mut Input<'_>) -> Vec<u8> {
     let plausible = !input.rarely();
     // Lengths of messages without a body, with bodies of fixed size, and with the profiles of a store and of
     // all kinds of engines.
-    let length = if plausible { input.one_of(&[40, 48, 52, 78, 116]) } else { usize::from(input.byte()) };
+    let length =
+        if plausible { input.one_of(&[40, 44, 48, 52, 56, 78, 116]) } else { usize::from(input.byte()) };
     let mut bytes = input.bytes(length).to_vec();
     if plausible {
         bytes.resize(length, 0);
         bytes[8..16].copy_from_slice(&ClusterId::default().0.to_be_bytes());
-        bytes[..5].copy_from_slice(b"WFTM\x04");
+        bytes[..5].copy_from_slice(b"WFTM\x06");
         let covered = length - 4;
         let checksum = crc32fast::hash(&bytes[..covered]).to_be_bytes();
         bytes[covered..].copy_from_slice(&checksum);

@@ -146,6 +146,15 @@ fn campaigns_of_locks_catch_bugs_around_the_engine() {
     });
 }
 
+/// Two keepers must not hold the membership service at the same time.
+#[test]
+fn campaigns_with_keepers_catch_bugs_around_the_engine() {
+    assert_caught(&[NodeBug::TermOverrun, NodeBug::SuccessorInHaste], NodeBug::name, |seed, node_bug| {
+        let store = StoreSubject::new(NodeNic::Soft(CostProfile::FPGA));
+        finds(&Campaign { keepers: 3, ..campaign(3, seed, node_bug) }, &store)
+    });
+}
+
 #[test]
 fn campaigns_of_locks_catch_planted_bugs() {
     let bugs = [LockBug::AnswerBeforeAccepted, LockBug::NoTimeAfterTakeover, LockBug::TtlFromAnswer];

@@ -17,6 +17,7 @@ use weft_workload::Workload;
 fn bench(seed: u64, workload: &str, plan: &str) -> SimulatedBench {
     SimulatedBench {
         cluster: ClusterParameters {
+            keepers: 1,
             nodes: 3,
             workload: Workload::parse(workload)
                 .unwrap()
@@ -141,6 +142,14 @@ fn a_slice_of_the_campaign_finds_nothing() {
     assert_eq!((result.seeds_run, result.checked), (4, "linearizable"));
     assert!(result.faults["outage"] > 0, "{:?}", result.faults);
     assert!(result.figures.operations > 10_000);
+}
+
+#[test]
+fn a_slice_of_the_campaign_with_keepers_finds_nothing() {
+    let result = campaign(&Campaign { keepers: 3, ..Campaign::new(3, 1..=4) }, &store());
+    assert_eq!(result.findings.violations, []);
+    assert_eq!((result.seeds_run, result.checked), (4, "linearizable"));
+    assert!(result.faults["outage"] > 0, "{:?}", result.faults);
 }
 
 /// Nodes with disks: power failures of all nodes together, and faults of the disks. Seed 4 may damage any

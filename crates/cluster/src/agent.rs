@@ -13,6 +13,8 @@ use crate::profile::{Difference, Profile};
 
 /// Number of heartbeats that an agent remembers. Answers to older heartbeats are ignored.
 const REMEMBERED: usize = 16;
+/// Number of unanswered heartbeats after which an agent tries the next keeper.
+const PATIENCE: u32 = 2;
 
 /// Intervals of an agent's heartbeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,12 +23,15 @@ pub struct AgentParameters {
     pub idle_interval: Duration,
     /// Heartbeats per lease. An unanswered heartbeat is repeated after a quarter of their interval.
     pub per_lease: u32,
+    /// Number of keepers of the membership service; 1 if the service is one process. The agent reports to
+    /// [`Agent::keeper`].
+    pub keepers: usize,
 }
 
 impl Default for AgentParameters {
     /// Every 50 ms without a lease; four heartbeats per lease, so that the loss of three in a row does no harm.
     fn default() -> Self {
-        Self { idle_interval: Duration::from_ms(50), per_lease: 4 }
+        Self { idle_interval: Duration::from_ms(50), per_lease: 4, keepers: 1 }
     }
 }
 
@@ -49,6 +54,12 @@ pub struct Agent {
     /// The other nodes from which this node receives beacons; all, until [`Agent::peers_heard`] is called.
     peers_heard: NodeSet,
     view: View,
+    /// The greatest term of the membership service that has answered.
+    term: u32,
+    /// The keeper to which heartbeats go.
+    keeper: usize,
+    /// Number of heartbeats sent to it since the last answer.
+    unanswered: u32,
     lease_until: Instant,
     /// The length of the last lease granted, or the length of leases that a peer has reported.
     lease: Option<Duration>,
@@ -106,6 +117,9 @@ pub enum ReceiveError {
     /// The message answers a heartbeat that was not sent, is too old, or has been answered.
     #[error("the message answers no heartbeat that waits for an answer")]
     Unexpected,
+    /// The message comes from a keeper that has been succeeded.
+    #[error("the message is of an earlier term of the membership service")]
+    EarlierTerm,
     /// The message has another view for an epoch whose view is known.
     #[error("the membership service contradicts itself about a view")]
     Contradiction,
@@ -119,6 +133,7 @@ impl Agent {
     pub fn new(node: NodeId, incarnation: Incarnation, parameters: AgentParameters) -> Self {
         assert!(parameters.per_lease > 0, "an agent sends heartbeats");
         assert!(parameters.idle_interval > Duration::ZERO, "an agent rests between heartbeats");
+        assert!(parameters.keepers > 0, "somebody keeps the membership service");
         Self {
             node,
             incarnation,
@@ -129,6 +144,9 @@ impl Agent {
             status: EngineStatus::STARTING,
             peers_heard: NodeSet::first(NODES_MAX),
             view: View::default(),
+            term: 0,
+            keeper: 0,
+            unanswered: 0,
             lease_until: Instant::ZERO,
             lease: None,
             refusal: None,
@@ -160,12 +178,34 @@ impl Agent {
         Self { cluster, profile: Some(profile), ..self }
     }
 
+    /// The same agent in the process of `former`, whose node's engine was emptied: it reports to the same keeper, and
+    /// does not listen to earlier terms either.
+    #[must_use]
+    pub fn after(self, former: &Self) -> Self {
+        Self { term: former.term, keeper: former.keeper, ..self }
+    }
+
+    /// Number of the keeper to which the next heartbeat goes: the one that answered last, until it is silent or
+    /// names another one.
+    pub const fn keeper(&self) -> usize {
+        self.keeper
+    }
+
+    /// The greatest term of the membership service that has answered.
+    pub const fn term(&self) -> u32 {
+        self.term
+    }
+
     /// The heartbeat to send to the service at `now`, if one is due. The caller must read the clock before it
     /// sends the heartbeat.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Datagram> {
         if now < self.next_deadline() {
             return None;
         }
+        if !self.answered && self.unanswered >= PATIENCE {
+            self.turn_to((self.keeper + 1) % self.parameters.keepers);
+        }
+        self.unanswered += 1;
         let token = self.next_token;
         self.next_token += 1;
         self.sent[token as usize % REMEMBERED] = Some((token, now));
@@ -204,12 +244,14 @@ impl Agent {
             return Err(ReceiveError::OtherCluster);
         }
         match message {
-            Message::Grant { node, incarnation, token, view, lease } => {
+            Message::Grant { node, incarnation, token, term, view, lease } => {
                 self.check_recipient(node, incarnation)?;
+                self.check_term(term)?;
                 if view.epoch == self.view.epoch && view != self.view {
                     return Err(ReceiveError::Contradiction);
                 }
                 let sent = self.answered(token)?;
+                self.term = term;
                 #[cfg(feature = "planted-bugs")]
                 let sent = if self.planted_bug == Some(PlantedBug::LeaseFromReceipt) { now } else { sent };
                 self.lease = Some(lease);
@@ -217,9 +259,11 @@ impl Agent {
                 self.mismatch = None;
                 self.accept(view, sent + lease);
             }
-            Message::Refusal { node, incarnation, token, reason, epoch: _ } => {
+            Message::Refusal { node, incarnation, token, term, reason, epoch: _ } => {
                 self.check_recipient(node, incarnation)?;
+                self.check_term(term)?;
                 self.answered(token)?;
+                self.term = term;
                 self.refusal = Some(reason);
                 self.action = match reason {
                     Reason::Rejoin => Some(Action::Restart { incarnation: self.incarnation.next() }),
@@ -237,6 +281,20 @@ impl Agent {
                     | Reason::Partitioned => None,
                 };
                 self.ended = self.action.is_some();
+            }
+            Message::Elsewhere { node, incarnation, token, holder } => {
+                self.check_recipient(node, incarnation)?;
+                self.take_sent(token)?;
+                let next = (self.keeper + 1) % self.parameters.keepers;
+                match holder.map(NodeId::index).filter(|&holder| holder < self.parameters.keepers) {
+                    Some(holder) if holder != self.keeper => {
+                        self.turn_to(holder);
+                        self.urgent_since.get_or_insert(now);
+                    }
+                    // It names itself, or nobody: the next keeper is asked at the next heartbeat.
+                    _ => self.turn_to(next),
+                }
+                return Ok(());
             }
             Message::Notice { node, epoch } => {
                 if node != self.node {
@@ -349,11 +407,31 @@ impl Agent {
         if is_ours { Ok(()) } else { Err(ReceiveError::NotForUs) }
     }
 
-    /// Returns when the heartbeat of `token` was sent, and marks it as answered.
-    fn answered(&mut self, token: Token) -> Result<Instant, ReceiveError> {
+    /// Keepers that have been succeeded are not listened to.
+    fn check_term(&self, term: u32) -> Result<(), ReceiveError> {
+        #[cfg(feature = "planted-bugs")]
+        if self.planted_bug == Some(PlantedBug::EarlierTermAccepted) {
+            return Ok(());
+        }
+        if term < self.term { Err(ReceiveError::EarlierTerm) } else { Ok(()) }
+    }
+
+    /// Reports to another keeper from now on.
+    fn turn_to(&mut self, keeper: usize) {
+        (self.keeper, self.unanswered) = (keeper, 0);
+    }
+
+    /// Returns when the heartbeat of `token` was sent. It is returned once.
+    fn take_sent(&mut self, token: Token) -> Result<Instant, ReceiveError> {
         let place = &mut self.sent[token as usize % REMEMBERED];
         let (_, sent) = place.take_if(|(known, _)| *known == token).ok_or(ReceiveError::Unexpected)?;
-        self.answered = true;
+        Ok(sent)
+    }
+
+    /// Returns when the heartbeat of `token` was sent, and marks it as answered by the service.
+    fn answered(&mut self, token: Token) -> Result<Instant, ReceiveError> {
+        let sent = self.take_sent(token)?;
+        (self.answered, self.unanswered) = (true, 0);
         self.newest_answered = self.newest_answered.max(Some(sent));
         Ok(sent)
     }
@@ -448,13 +526,14 @@ mod tests {
     fn grant(token: Token, epoch: u32) -> Datagram {
         let view = View { epoch: Epoch(epoch), full: NodeSet::first(3), joining: NodeSet::EMPTY };
         let (node, incarnation) = (NodeId::new(1).unwrap(), Incarnation::new(7).unwrap());
-        Message::Grant { node, incarnation, token, view, lease: Duration::from_ms(100) }
+        Message::Grant { node, incarnation, token, term: 0, view, lease: Duration::from_ms(100) }
             .encode(ClusterId::default())
     }
 
     fn refusal(token: Token, reason: Reason) -> Datagram {
         let (node, incarnation) = (NodeId::new(1).unwrap(), Incarnation::new(7).unwrap());
-        Message::Refusal { node, incarnation, token, epoch: Epoch(3), reason }.encode(ClusterId::default())
+        Message::Refusal { node, incarnation, token, term: 0, epoch: Epoch(3), reason }
+            .encode(ClusterId::default())
     }
 
     #[test]
@@ -543,6 +622,65 @@ mod tests {
     }
 
     #[test]
+    fn a_keeper_that_was_succeeded_is_not_listened_to() {
+        let mut agent = agent();
+        let in_term = |token, term| {
+            let view = View { epoch: Epoch(1), full: NodeSet::first(3), joining: NodeSet::EMPTY };
+            let (node, incarnation) = (NodeId::new(1).unwrap(), Incarnation::new(7).unwrap());
+            Message::Grant { node, incarnation, token, term, view, lease: Duration::from_ms(100) }
+                .encode(ClusterId::default())
+        };
+        let first = token(&mut agent, 10);
+        let second = token(&mut agent, 30);
+        agent.receive(at(31), &in_term(second, 4)).unwrap();
+        assert_eq!((agent.term(), agent.lease_until()), (4, at(130)));
+        assert_eq!(agent.receive(at(32), &in_term(first, 3)), Err(ReceiveError::EarlierTerm));
+        let third = token(&mut agent, 60);
+        let refused = refusal(third, Reason::Rejoin);
+        assert_eq!(agent.receive(at(61), &refused), Err(ReceiveError::EarlierTerm));
+        assert_eq!(agent.poll_action(), None);
+        agent.receive(at(62), &in_term(third, 5)).unwrap();
+        assert_eq!((agent.term(), agent.lease_until()), (5, at(160)));
+        // Nor does the agent of the next incarnation.
+        let mut next =
+            Agent::new(agent.node(), agent.incarnation(), AgentParameters::default()).after(&agent);
+        let first = token(&mut next, 70);
+        assert_eq!(next.receive(at(71), &in_term(first, 4)), Err(ReceiveError::EarlierTerm));
+    }
+
+    #[test]
+    fn a_node_finds_the_keeper_that_holds_the_service() {
+        let parameters = AgentParameters { keepers: 3, ..AgentParameters::default() };
+        let mut agent = Agent::new(NodeId::new(1).unwrap(), Incarnation::new(7).unwrap(), parameters);
+        let elsewhere = |token, holder| {
+            let (node, incarnation) = (NodeId::new(1).unwrap(), Incarnation::new(7).unwrap());
+            Message::Elsewhere { node, incarnation, token, holder }.encode(ClusterId::default())
+        };
+        let keeper = |number| NodeId::new(number);
+        // Two heartbeats without an answer, then the next keeper.
+        assert_eq!((token(&mut agent, 0), agent.keeper()), (1, 0));
+        assert_eq!((token(&mut agent, 20), agent.keeper()), (2, 0));
+        let third = token(&mut agent, 40);
+        assert_eq!(agent.keeper(), 1);
+        // It names the holder, which is asked at once.
+        agent.receive(at(41), &elsewhere(third, keeper(0))).unwrap();
+        assert_eq!((agent.keeper(), agent.next_deadline()), (0, at(41)));
+        // Who names itself, nobody or no keeper is no help.
+        let mut ms = 41;
+        for (holder, next) in [(keeper(0), 1), (None, 2), (keeper(7), 0)] {
+            let asked = token(&mut agent, ms);
+            agent.receive(at(ms), &elsewhere(asked, holder)).unwrap();
+            assert_eq!(agent.keeper(), next);
+            assert!(agent.next_deadline() > at(ms), "it waits a little");
+            ms += 20;
+        }
+        let asked = token(&mut agent, ms);
+        agent.receive(at(ms), &grant(asked, 1)).unwrap();
+        assert_eq!(agent.keeper(), 0, "who answers is asked again");
+        assert_eq!(agent.receive(at(ms), &elsewhere(asked, None)), Err(ReceiveError::Unexpected));
+    }
+
+    #[test]
     fn a_notice_or_being_synced_hurries() {
         let mut agent = agent();
         let first = token(&mut agent, 0);
@@ -604,8 +742,8 @@ mod tests {
         let view = View { epoch: Epoch(2), full: NodeSet::first(2), joining: NodeSet::EMPTY };
         let (node, incarnation) = (NodeId::new(1).unwrap(), Incarnation::new(7).unwrap());
         let lease = Duration::from_ms(100);
-        let contradiction =
-            Message::Grant { node, incarnation, token: third, view, lease }.encode(ClusterId::default());
+        let contradiction = Message::Grant { node, incarnation, token: third, term: 0, view, lease }
+            .encode(ClusterId::default());
         assert_eq!(agent.receive(at(51), &contradiction), Err(ReceiveError::Contradiction));
         let short = agent.receive(at(51), b"WFTM");
         assert_eq!(short, Err(ReceiveError::Message(MessageError::Length(4))));

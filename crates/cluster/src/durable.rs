@@ -150,6 +150,11 @@ impl Durable {
         Self { cluster: Some(cluster), profile, ..self }
     }
 
+    /// The name of the cluster to which the state belongs, if it is marked with one.
+    pub(crate) const fn cluster(&self) -> Option<ClusterName> {
+        self.cluster
+    }
+
     /// The profile on which the nodes agree, if it is known.
     pub fn profile(&self) -> Option<Profile> {
         self.profile.clone()

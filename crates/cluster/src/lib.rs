@@ -12,6 +12,9 @@
 //!                                      Notice
 //! ```
 //!
+//! The service is one process with a state file, or is held by one of several [`Keeper`]s, with its state in a
+//! register on coordinators.
+//!
 //! # Why a lease makes a partitioned node harmless
 //!
 //! A node counts its lease from the time at which it *sent* the heartbeat. The service counts the same lease from
@@ -42,6 +45,7 @@ mod beacons;
 mod config;
 mod durable;
 mod identity;
+mod keeper;
 mod lease;
 mod membership;
 mod message;
@@ -49,6 +53,7 @@ mod place;
 #[cfg(feature = "planted-bugs")]
 mod planted;
 mod profile;
+mod record;
 mod registry;
 mod server;
 mod service;
@@ -68,6 +73,7 @@ pub use config::{
 };
 pub use durable::{Durable, DurableError, NodeRecord, Role};
 pub use identity::{ClusterId, ClusterName};
+pub use keeper::{Keeper, KeeperParameters};
 pub use lease::{LEASE_MAX, LEASE_MIN};
 pub use membership::{Action, Incarnation, Membership, Reason};
 pub use message::{Datagram, Heartbeat, MEMBERSHIP_PORT, Message, MessageError, Token, is_membership};

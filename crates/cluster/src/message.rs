@@ -5,10 +5,10 @@
 //! | offset | bytes | field | |
 //! |---|---|---|---|
 //! | 0 | 4 | magic | `WFTM` |
-//! | 4 | 1 | version | 5 |
-//! | 5 | 1 | kind | 1 heartbeat, 2 grant, 3 refusal, 4 notice, 5 other cluster, 6 other configuration, 7 beacon |
+//! | 4 | 1 | version | 6 |
+//! | 5 | 1 | kind | 1 heartbeat, 2 grant, 3 refusal, 4 notice, 5 other cluster, 6 other configuration, 7 beacon, 8 elsewhere |
 //! | 6 | 1 | node | heartbeat, beacon: the sender; otherwise the receiver |
-//! | 7 | 1 | detail | heartbeat: state; refusal: reason; other configuration: the node that has the cluster's value, 16 for the service; otherwise 0 |
+//! | 7 | 1 | detail | heartbeat: state; refusal: reason; other configuration: the node that has the cluster's value, 16 for the service; elsewhere: the keeper that holds the service, 16 if that is unknown; otherwise 0 |
 //! | 8 | 8 | cluster | the sender's [`ClusterId`] |
 //! | 16 | 4 | epoch | heartbeat: the engine's; grant, refusal, notice: the service's; otherwise 0 |
 //! | 20 | 8 | incarnation | the node's; notice, beacon: 0 |
@@ -19,8 +19,8 @@
 //! | kind | body |
 //! |---|---|
 //! | heartbeat | 2 bytes: set of the nodes whose beacons the sender receives, with itself if it receives the service's answers; then, while the engine is starting: nothing, or its [`Profile`]; otherwise nothing, or the view that the node claims: 4 bytes: epoch; 2 bytes: set of full nodes; 2 bytes: joining nodes |
-//! | grant | 2 bytes: set of full nodes, bit *i* is node *i*; 2 bytes: joining ones; 8 bytes: the lease in ns |
-//! | refusal | superseded: 8 bytes, the newest incarnation; otherwise nothing |
+//! | grant | 4 bytes: the term; 2 bytes: set of full nodes, bit *i* is node *i*; 2 bytes: joining ones; 8 bytes: the lease in ns |
+//! | refusal | 4 bytes: the term; superseded: 8 bytes, the newest incarnation |
 //! | other cluster | the name of the service's cluster |
 //! | other configuration | three texts, each a byte of length and its bytes: the key, the node's value, the cluster's value |
 //! | beacon | 8 bytes: the length of a lease in ns; 0 if the node does not know it |
@@ -45,9 +45,10 @@ use crate::text::Text;
 pub const MEMBERSHIP_PORT: u16 = 4794;
 
 const MAGIC: [u8; 4] = *b"WFTM";
-const VERSION: u8 = 5;
+const VERSION: u8 = 6;
 const HEADER_BYTES: usize = 36;
-const VIEW_BYTES: usize = 12;
+const TERM_BYTES: usize = 4;
+const VIEW_BYTES: usize = TERM_BYTES + 12;
 const HEARS_BYTES: usize = 2;
 const CLAIM_BYTES: usize = 8;
 const CHECKSUM_BYTES: usize = 4;
@@ -101,6 +102,8 @@ pub enum Message {
         incarnation: Incarnation,
         /// Token of the heartbeat that this answers.
         token: Token,
+        /// The term of the keeper that holds the service; 0 if the service is one process.
+        term: u32,
         /// The current view; the node is a member of it.
         view: View,
         /// Length of the lease from the sending of that heartbeat: whole nanoseconds.
@@ -114,6 +117,8 @@ pub enum Message {
         incarnation: Incarnation,
         /// Token of the heartbeat that this answers.
         token: Token,
+        /// The term of the keeper that holds the service; 0 if the service is one process.
+        term: u32,
         /// Epoch of the service's newest view.
         epoch: Epoch,
         /// Why the service grants no lease.
@@ -148,6 +153,17 @@ pub enum Message {
         token: Token,
         /// The first difference that the service has found.
         difference: Difference,
+    },
+    /// A keeper that does not hold the service has received the heartbeat.
+    Elsewhere {
+        /// The node that receives the answer.
+        node: NodeId,
+        /// Incarnation of the node's engine.
+        incarnation: Incarnation,
+        /// Token of the heartbeat that this answers.
+        token: Token,
+        /// The keeper that holds the service, as far as this one knows.
+        holder: Option<NodeId>,
     },
     /// A node shows its peers that its datagrams reach them.
     Beacon {
@@ -236,14 +252,16 @@ impl Message {
                 let detail = encode_state(status.state);
                 Header { kind: 1, node, detail, epoch: status.epoch, incarnation: incarnation.get(), token }
             }
-            Self::Grant { node, incarnation, token, view, lease } => {
+            Self::Grant { node, incarnation, token, term, view, lease } => {
+                body.extend(term.to_be_bytes());
                 body.extend(view.full.bits().to_be_bytes());
                 body.extend(view.joining.bits().to_be_bytes());
                 body.extend(lease.as_ns().to_be_bytes());
                 Header { kind: 2, node, detail: 0, epoch: view.epoch, incarnation: incarnation.get(), token }
             }
-            Self::Refusal { node, incarnation, token, epoch, reason } => {
+            Self::Refusal { node, incarnation, token, term, epoch, reason } => {
                 let detail = encode_reason(reason);
+                body.extend(term.to_be_bytes());
                 if let Reason::Superseded { by } = reason {
                     body.extend(by.get().to_be_bytes());
                 }
@@ -272,6 +290,10 @@ impl Message {
             Self::Beacon { node, lease } => {
                 body.extend(lease.map_or(0, Duration::as_ns).to_be_bytes());
                 Header { kind: 7, node, detail: 0, epoch: Epoch(0), incarnation: 0, token: 0 }
+            }
+            Self::Elsewhere { node, incarnation, token, holder } => {
+                let detail = holder.map_or(SERVICE, |holder| holder.index() as u8);
+                Header { kind: 8, node, detail, epoch: Epoch(0), incarnation: incarnation.get(), token }
             }
         };
         let mut writer = Writer { bytes: [0; BYTES_MAX], length: 0 };
@@ -347,14 +369,21 @@ impl Message {
                 if body.len() != VIEW_BYTES {
                     return Err(length);
                 }
+                let term = u32::from_be_bytes(reader.take());
                 let full = NodeSet::from_bits(u16::from_be_bytes(reader.take()));
                 let joining = NodeSet::from_bits(u16::from_be_bytes(reader.take()));
                 let view = View { epoch, full, joining };
                 consistent(view, node).ok_or(MessageError::Field("view"))?;
                 let lease = lease(u64::from_be_bytes(reader.take()))?;
-                Self::Grant { node, incarnation: incarnation?, token, view, lease }
+                Self::Grant { node, incarnation: incarnation?, token, term, view, lease }
             }
             3 => {
+                if body.len() < TERM_BYTES {
+                    return Err(length);
+                }
+                let term = u32::from_be_bytes(reader.take());
+                let body = reader.rest;
+                let empty = if body.is_empty() { Ok(()) } else { Err(length) };
                 let reason = match (detail, body) {
                     (SUPERSEDED, _) => {
                         let by = u64::from_be_bytes(body.try_into().map_err(|_| length)?);
@@ -362,7 +391,7 @@ impl Message {
                     }
                     _ => empty.and_then(|()| decode_reason(detail))?,
                 };
-                Self::Refusal { node, incarnation: incarnation?, token, epoch, reason }
+                Self::Refusal { node, incarnation: incarnation?, token, term, epoch, reason }
             }
             4 => {
                 empty?;
@@ -400,6 +429,15 @@ impl Message {
                 let lease_ns = u64::from_be_bytes(body.try_into().map_err(|_| length)?);
                 let lease = (lease_ns > 0).then(|| lease(lease_ns)).transpose()?;
                 Self::Beacon { node, lease }
+            }
+            8 => {
+                empty?;
+                unused("epoch", epoch.0.into())?;
+                let holder = NodeId::new(usize::from(detail));
+                if holder.is_none() && detail != SERVICE {
+                    return Err(MessageError::Field("holder"));
+                }
+                Self::Elsewhere { node, incarnation: incarnation?, token, holder }
             }
             _ => return Err(MessageError::Field("kind")),
         };
@@ -516,6 +554,12 @@ impl fmt::Display for Message {
             Self::Heartbeat { heartbeat: Heartbeat { node, incarnation, status, .. }, .. } => {
                 write!(f, "heartbeat {node}#{incarnation} {} at {}", status.state, status.epoch)
             }
+            Self::Elsewhere { node, incarnation, holder: None, .. } => {
+                write!(f, "no holder is known to {node}#{incarnation}'s keeper")
+            }
+            Self::Elsewhere { node, incarnation, holder: Some(holder), .. } => {
+                write!(f, "{node}#{incarnation} is sent to keeper {}", holder.index())
+            }
             Self::Grant { node, incarnation, view, lease, .. } => write!(
                 f,
                 "grant {node}#{incarnation} {}: full {:?} joining {:?} for {lease}",
@@ -586,19 +630,30 @@ mod tests {
                     let full = NodeSet::from_bits(full).with(node);
                     let joining = NodeSet::from_bits(joining & !full.bits());
                     let view = View { epoch: Epoch(epoch), full, joining };
-                    Message::Grant { node, incarnation, token, view, lease: Duration::from_ns(lease) }
+                    Message::Grant {
+                        node,
+                        incarnation,
+                        token,
+                        term: token as u32,
+                        view,
+                        lease: Duration::from_ns(lease),
+                    }
                 }
             ),
             (node(), prop::option::of(LEASE_MIN.as_ns()..=LEASE_MAX.as_ns()))
                 .prop_map(|(node, lease)| Message::Beacon { node, lease: lease.map(Duration::from_ns) }),
             (node(), incarnation(), any::<u64>(), any::<u32>(), reason).prop_map(
                 |(node, incarnation, token, epoch, reason)| Message::Refusal {
+                    term: epoch / 2,
                     node,
                     incarnation,
                     token,
                     epoch: Epoch(epoch),
                     reason
                 }
+            ),
+            (node(), incarnation(), any::<u64>(), prop::option::of(node())).prop_map(
+                |(node, incarnation, token, holder)| Message::Elsewhere { node, incarnation, token, holder }
             ),
             (node(), any::<u32>()).prop_map(|(node, epoch)| Message::Notice { node, epoch: Epoch(epoch) }),
             (node(), incarnation(), any::<u64>(), "[a-z0-9._-]{1,32}").prop_map(
@@ -643,7 +698,7 @@ mod tests {
                 bytes.resize(length, 0xa5);
                 bytes[..4].copy_from_slice(&MAGIC);
                 bytes[4] = VERSION;
-                bytes[5] %= 9;
+                bytes[5] %= 10;
                 let checksum = crc32fast::hash(&bytes[..length - CHECKSUM_BYTES]);
                 bytes[length - CHECKSUM_BYTES..].copy_from_slice(&checksum.to_be_bytes());
                 if let Ok((cluster, message)) = Message::decode(&bytes) {
@@ -697,7 +752,7 @@ mod tests {
             profile: None,
         };
         let bytes = message.encode(ClusterId(0x0a0b_0c0d_0e0f_1011));
-        assert_eq!(bytes[..16], *b"WFTM\x05\x01\x02\x02\x0a\x0b\x0c\x0d\x0e\x0f\x10\x11");
+        assert_eq!(bytes[..16], *b"WFTM\x06\x01\x02\x02\x0a\x0b\x0c\x0d\x0e\x0f\x10\x11");
         assert_eq!(bytes[16..36], *b"\0\0\0\x04\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\x01\x02");
         assert_eq!(bytes[36..38], *b"\0\x07");
         assert_eq!(bytes.len(), 42);

@@ -9,4 +9,10 @@ pub enum PlantedBug {
     AnswerBeforeStored,
     /// The service keeps members in the view that do not receive each other's beacons.
     PartitionedKept,
+    /// A node listens to a keeper of an earlier term.
+    EarlierTermAccepted,
+    /// A keeper goes on granting leases when its term has ended.
+    TermOverrun,
+    /// A keeper takes the service over without waiting for the end of the holder's term.
+    SuccessorInHaste,
 }

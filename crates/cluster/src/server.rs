@@ -16,7 +16,7 @@ use crate::message::{Datagram, Heartbeat, Message, MessageError, Token};
 use crate::planted::PlantedBug;
 use crate::profile::{Difference, Holder, Profile};
 use crate::registry::Registry;
-use crate::service::Service;
+use crate::service::{Grant, Service};
 use crate::status::ServiceStatus;
 use crate::text::Text;
 
@@ -36,6 +36,8 @@ const MISFITS_MAX: usize = 16;
 pub struct Server<A> {
     service: Service,
     cluster: ClusterName,
+    /// The term in which a keeper holds the service; 0 if the service is one process.
+    term: u32,
     /// The registered profiles, if nodes must register them.
     registry: Option<Registry>,
     /// Misconfigured nodes to report to the operator, and the last incarnation of each node that was reported.
@@ -128,6 +130,7 @@ impl<A: Copy> Server<A> {
         Self {
             service,
             cluster: ClusterName::default(),
+            term: 0,
             registry: None,
             mismatches: VecDeque::with_capacity(MISFITS_MAX),
             told: [None; NODES_MAX],
@@ -154,6 +157,12 @@ impl<A: Copy> Server<A> {
     pub fn of_cluster(self, cluster: ClusterName, agreed: Option<Profile>) -> Self {
         let (nodes, replicas) = self.service.size();
         Self { cluster, registry: Some(Registry::new(nodes, replicas, agreed)), ..self }
+    }
+
+    /// The same server in this term of its keeper.
+    #[must_use]
+    pub fn in_term(self, term: u32) -> Self {
+        Self { term, ..self }
     }
 
     /// Processes a datagram from `from`. The caller must read the clock for `now` after it has received the
@@ -216,12 +225,12 @@ impl<A: Copy> Server<A> {
         let before = self.service.view().epoch;
         let was_leased = self.service.is_leased(heartbeat.node);
         let answer = self.service.heartbeat(now, heartbeat);
-        let (node, incarnation) = (heartbeat.node, heartbeat.incarnation);
+        let (node, incarnation, term) = (heartbeat.node, heartbeat.incarnation, self.term);
         let answer = match answer {
-            Ok(grant) => Message::Grant { node, incarnation, token, view: grant.view, lease: grant.lease },
+            Ok(Grant { view, lease }) => Message::Grant { node, incarnation, token, term, view, lease },
             Err(reason) => {
                 self.counters.heartbeats_refused += 1;
-                Message::Refusal { node, incarnation, token, epoch: self.service.view().epoch, reason }
+                Message::Refusal { node, incarnation, token, term, epoch: self.service.view().epoch, reason }
             }
         };
         self.push(from, &answer);

@@ -30,6 +30,8 @@ pub struct Campaign {
     pub kinds: FaultKinds,
     /// A fixed plan instead of random ones.
     pub plan: Option<FaultPlan>,
+    /// Number of keepers of the membership service; 1 if it is one process.
+    pub keepers: usize,
     /// The bug that is planted around the engines, if any.
     pub planted: Planted,
 }
@@ -220,7 +222,7 @@ impl LiveWithin {
 impl Campaign {
     /// A campaign with all kinds of faults of networks and nodes.
     pub fn new(nodes: usize, seeds: RangeInclusive<u64>) -> Self {
-        Self { nodes, seeds, kinds: FaultKinds::ALL, plan: None, planted: Planted::default() }
+        Self { nodes, seeds, kinds: FaultKinds::ALL, plan: None, keepers: 1, planted: Planted::default() }
     }
 
     /// The fixed plan, or the random one of a seed with faults in `period`. Nodes may crash and lose their
@@ -245,7 +247,8 @@ impl Campaign {
         let (failing, steady): (Vec<_>, Vec<_>) = (0..self.nodes).partition(|&node| may_fail(node));
         let [crashable, steady] = [failing, steady]
             .map(|nodes| nodes.into_iter().map(|node| ClusterHost::node(node).name()).collect::<Vec<_>>());
-        let durable = vec![ClusterHost::Membership.name()];
+        let durable: Vec<_> =
+            ClusterHost::membership(self.keepers).into_iter().map(ClusterHost::name).collect();
         let clients = (0..clients).map(|index| ClusterHost::Clients(index as u8).name());
         let shape = PlanShape {
             disks: if self.kinds.has_disks() { crashable.clone() } else { Vec::new() },
@@ -318,6 +321,7 @@ fn conduct<T: Trial, About>(
         if let Some(partings) = &mut partings {
             let cluster = trial.cluster();
             wrong.extend(partings.look(cluster));
+            wrong.extend(cluster.contradiction().filter(|_| wrong.is_empty()));
             if let Some(node) = cluster.serving_outside().filter(|_| wrong.is_empty()) {
                 let what = "serves by its lease, and the newest view is without it";
                 wrong.push(format!("at {next} node{node} {what}"));

@@ -4,14 +4,16 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use weft_cluster::{Phase, ServiceParameters};
+use weft_cluster::{KeeperParameters, Phase, ServiceParameters};
 use weft_sim::{
     Director, DiskFault, FaultPlan, Machine, MachineId, Machines, PlanError, PortConfig, SwitchConfig, World,
     Wrapper,
 };
 use weft_time::{Duration, Instant};
-use weft_waist::{Epoch, NODES_MAX, NodeId, View};
+use weft_waist::{Epoch, NODES_MAX, View};
 
+use crate::keepers::{CoordinatorMachine, KeeperMachine};
+use crate::station::{COORDINATORS, node_id};
 use crate::{
     ClusterHost, KeyHolder, MembershipMachine, Planted, SealedClients, SharedDisk, SharedKeys, Watch,
 };
@@ -111,8 +113,12 @@ impl Machine for NoClients {
 pub enum ClusterMachine<N, C> {
     /// A node.
     Node(Box<N>),
-    /// The membership service.
+    /// The membership service, if it is one process.
     Membership(Box<MembershipMachine>),
+    /// A keeper of the membership service.
+    Keeper(Box<KeeperMachine>),
+    /// A coordinator of the keepers' register.
+    Coordinator(Box<CoordinatorMachine>),
     /// Clients.
     Clients(Box<SealedClients<C>>),
 }
@@ -144,6 +150,8 @@ impl<N: Machine, C: Machine> Wrapper for ClusterMachine<N, C> {
         match self {
             Self::Node(machine) => &**machine,
             Self::Membership(machine) => &**machine,
+            Self::Keeper(machine) => &**machine,
+            Self::Coordinator(machine) => &**machine,
             Self::Clients(machine) => &**machine,
         }
     }
@@ -152,6 +160,8 @@ impl<N: Machine, C: Machine> Wrapper for ClusterMachine<N, C> {
         match self {
             Self::Node(machine) => &mut **machine,
             Self::Membership(machine) => &mut **machine,
+            Self::Keeper(machine) => &mut **machine,
+            Self::Coordinator(machine) => &mut **machine,
             Self::Clients(machine) => &mut **machine,
         }
     }
@@ -171,6 +181,9 @@ pub struct ClusterShape {
     pub nodes: usize,
     /// The membership service; without one the nodes have fixed views.
     pub service: Option<ServiceParameters>,
+    /// Number of keepers of the membership service, which store its state in a register on three coordinators; 1 if
+    /// it is one process with a disk.
+    pub keepers: usize,
     /// The bug that is planted around the engines, if any.
     pub planted: Planted,
     /// Seed of everything random in the run.
@@ -183,7 +196,8 @@ pub struct ClusterShape {
     pub plan: FaultPlan,
 }
 
-/// A cluster in a simulated world: first the nodes, then the membership service, then the clients.
+/// A cluster in a simulated world: first the nodes, then the membership service with its coordinators, then the
+/// clients.
 pub struct Cluster<B: Builder> {
     /// The simulated world, for observers and for injected events.
     pub world: World<MachineOf<B>>,
@@ -209,6 +223,7 @@ impl<B: Builder> Cluster<B> {
             builder,
             nodes: shape.nodes,
             service: shape.service,
+            keepers: shape.keepers,
             disk: SharedDisk::default(),
             planted: shape.planted,
             keys: shape.keys.clone(),
@@ -219,8 +234,11 @@ impl<B: Builder> Cluster<B> {
             let machine = director.builder.build(node, 0, Instant::ZERO);
             world.add_machine(port(node, ClusterHost::node(node)), ClusterMachine::Node(Box::new(machine)));
         }
-        if let Some(machine) = director.membership(Instant::ZERO) {
-            world.add_machine(port(shape.nodes, ClusterHost::Membership), machine);
+        assert!(shape.keepers == 1 || shape.keys.is_none(), "keepers distribute no keys");
+        for station in director.membership_stations() {
+            let index = world.machines().len();
+            let machine = director.membership(station, index, 0, Instant::ZERO);
+            world.add_machine(port(index, station), machine);
         }
         for (index, machine) in (0..).zip(clients) {
             let station = ClusterHost::Clients(index);
@@ -298,7 +316,7 @@ impl<B: Builder> Cluster<B> {
 
     /// The machines of the clients.
     pub fn client_machines(&self) -> impl Iterator<Item = MachineId> + use<B> {
-        let first = self.nodes() + usize::from(self.director.service.is_some());
+        let first = self.nodes() + self.director.membership_stations().len();
         (first..self.world.machines().len()).map(MachineId::new)
     }
 
@@ -314,10 +332,29 @@ impl<B: Builder> Cluster<B> {
 
     /// Phase of the membership service, unless it is down.
     pub fn phase(&self) -> Option<Phase> {
-        match self.world.machine(self.director.membership_id()) {
-            Some(ClusterMachine::Membership(machine)) => Some(machine.phase()),
+        self.membership_ids().find_map(|id| match self.world.machine(id)? {
+            ClusterMachine::Membership(machine) => Some(machine.phase()),
+            ClusterMachine::Keeper(machine) => machine.phase(self.world.local_now(id)),
             _ => None,
-        }
+        })
+    }
+
+    /// The machines of the membership service.
+    fn membership_ids(&self) -> impl Iterator<Item = MachineId> + use<B> {
+        (self.nodes()..).map(MachineId::new).take(self.director.membership_stations().len())
+    }
+
+    /// What shows that more than one keeper holds the membership service, if anything does.
+    pub(crate) fn contradiction(&self) -> Option<String> {
+        let holds = |id: &MachineId| match self.world.machine(*id) {
+            Some(ClusterMachine::Keeper(machine)) => machine.phase(self.world.local_now(*id)).is_some(),
+            _ => false,
+        };
+        let holders = self.membership_ids().filter(holds).count();
+        let at = self.now();
+        let several = (holders > 1)
+            .then(|| format!("at {at} {holders} keepers hold the membership service at the same time"));
+        several.or_else(|| self.director.disk.borrow().contradiction())
     }
 
     /// The newest view of the membership service.
@@ -327,11 +364,11 @@ impl<B: Builder> Cluster<B> {
 
     /// All published views, with the time of publication on the world's clock.
     pub fn views(&self) -> Vec<(Instant, View)> {
-        if self.director.service.is_none() {
-            return Vec::new();
-        }
-        let clock = self.world.clock(self.director.membership_id());
-        self.director.disk.borrow().published().iter().map(|(at, view)| (clock.world(*at), *view)).collect()
+        let disk = self.director.disk.borrow();
+        let on_world = |&(machine, at, view): &(usize, Instant, View)| {
+            (self.world.clock(MachineId::new(machine)).world(at), view)
+        };
+        disk.published().iter().map(on_world).collect()
     }
 
     /// The state of the membership service as text, for error messages.
@@ -402,6 +439,7 @@ pub struct ClusterDirector<B> {
     pub builder: B,
     nodes: usize,
     service: Option<ServiceParameters>,
+    keepers: usize,
     disk: SharedDisk,
     planted: Planted,
     keys: Option<SharedKeys>,
@@ -415,18 +453,34 @@ impl<B: Builder> ClusterDirector<B> {
         self.disk.borrow().view()
     }
 
-    /// The machine of the membership service, which follows the nodes.
-    fn membership_id(&self) -> MachineId {
-        MachineId::new(self.nodes)
+    /// The machines of the membership service, which follow the nodes.
+    fn membership_stations(&self) -> Vec<ClusterHost> {
+        self.service.map_or_else(Vec::new, |_| ClusterHost::membership(self.keepers))
     }
 
-    /// A process of the membership service that starts at `now` on its machine's clock.
-    fn membership(&self, now: Instant) -> Option<MachineOf<B>> {
-        let parameters = self.service?;
+    /// A process of the membership service on the machine of number `machine`, which starts at `now` on that
+    /// machine's clock, for the time number `life`, from 0.
+    fn membership(&self, station: ClusterHost, machine: usize, life: u32, now: Instant) -> MachineOf<B> {
+        let parameters = self.service.expect("there is a membership service");
         let replicas = self.planted.replicas(parameters.replicas, self.nodes);
-        let parameters = ServiceParameters { replicas, ..parameters };
-        let machine = MembershipMachine::new(parameters, Rc::clone(&self.disk), now, self.planted);
-        Some(ClusterMachine::Membership(Box::new(machine.with_keys(self.keys.clone()))))
+        let service = ServiceParameters { replicas, ..parameters };
+        let disk = Rc::clone(&self.disk);
+        match station {
+            ClusterHost::Keeper(number) => {
+                // Half a lease: a successor follows before the leases of the nodes have ended.
+                let parameters =
+                    KeeperParameters { service, coordinators: COORDINATORS, term: service.lease / 2 };
+                let keeper = KeeperMachine::new(number, machine, life, parameters, disk, self.planted);
+                ClusterMachine::Keeper(Box::new(keeper))
+            }
+            ClusterHost::Coordinator(number) => {
+                ClusterMachine::Coordinator(Box::new(CoordinatorMachine::new(number, disk)))
+            }
+            _ => {
+                let one = MembershipMachine::new(service, machine, disk, now, self.planted);
+                ClusterMachine::Membership(Box::new(one.with_keys(self.keys.clone())))
+            }
+        }
     }
 
     /// A node whose process starts for the time number `life`, from 0.
@@ -436,14 +490,16 @@ impl<B: Builder> ClusterDirector<B> {
 }
 
 impl<B: Builder> Director<MachineOf<B>> for ClusterDirector<B> {
-    /// The membership service may always crash; clients never crash.
+    /// The machines of the membership service may always crash; clients never crash.
     fn may_crash(&mut self, machines: &Machines<MachineOf<B>>, victim: MachineId) -> bool {
         match machines.get(victim) {
             Some(ClusterMachine::Node(_)) => {
                 let view = self.view();
                 self.builder.may_crash(machines, victim.index(), &view)
             }
-            Some(ClusterMachine::Membership(_)) => true,
+            Some(
+                ClusterMachine::Membership(_) | ClusterMachine::Keeper(_) | ClusterMachine::Coordinator(_),
+            ) => true,
             Some(ClusterMachine::Clients(_)) | None => false,
         }
     }
@@ -485,14 +541,7 @@ impl<B: Builder> Director<MachineOf<B>> for ClusterDirector<B> {
         if machine.index() < self.nodes {
             return self.node(machine.index(), life, now);
         }
-        self.membership(now).expect("clients do not crash")
+        let station = self.membership_stations().get(machine.index() - self.nodes).copied();
+        self.membership(station.expect("clients do not crash"), machine.index(), life, now)
     }
-}
-
-/// The identifier of a node from its index.
-///
-/// # Panics
-/// If the index is 16 or more.
-pub fn node_id(node: usize) -> NodeId {
-    NodeId::new(node).expect("a cluster has at most 16 nodes")
 }

@@ -72,6 +72,8 @@ pub struct NodeHost<H> {
     /// The PSP keys of the node's card, if frames are sealed.
     keys: Option<KeyHolder>,
     nodes: usize,
+    /// Number of keepers of the membership service; 1 if it is one process.
+    keepers: usize,
     begun: bool,
     changes: Vec<StatusChange>,
     frame: Vec<u8>,
@@ -99,6 +101,7 @@ impl<H: HostHalf> NodeHost<H> {
             fixed,
             keys: None,
             nodes,
+            keepers: agent.keepers,
             begun: false,
             changes: Vec::new(),
             frame: Vec::new(),
@@ -164,7 +167,11 @@ impl<H: HostHalf> NodeHost<H> {
             if let Some(view) = self.fixed {
                 return self.grant(now, view, &heartbeat, commands);
             }
-            self.send(ClusterHost::Membership, &heartbeat, commands);
+            let to = match self.keepers {
+                1 => ClusterHost::Membership,
+                _ => ClusterHost::Keeper(self.node.keeper() as u8),
+            };
+            self.send(to, &heartbeat, commands);
         }
         // Simulations do not use the reports.
         while self.node.poll_report().is_some() {}
@@ -188,7 +195,7 @@ impl<H: HostHalf> NodeHost<H> {
             unreachable!("a node sends heartbeats to the membership service")
         };
         let (node, incarnation) = (heartbeat.node, heartbeat.incarnation);
-        let grant = Message::Grant { node, incarnation, token, view, lease: LEASE_MAX };
+        let grant = Message::Grant { node, incarnation, token, term: 0, view, lease: LEASE_MAX };
         self.node.receive_membership(now, &grant.encode(ClusterName::default().id()), &mut Bus(commands));
     }
 
@@ -228,7 +235,8 @@ impl<H: SimulatedHalf> Host for NodeHost<H> {
                     && udp.destination_port == MEMBERSHIP_PORT
                 {
                     let peer = (0..self.nodes).find(|&node| ClusterHost::node(node).address() == ipv4.source);
-                    if ipv4.source == ClusterHost::Membership.address() {
+                    let mut service = ClusterHost::membership(self.keepers).into_iter();
+                    if service.any(|host| host.address() == ipv4.source) {
                         self.take_keys(payload, commands);
                         self.node.receive_membership(now, payload, &mut Bus(commands));
                     } else if let Some(peer) = peer.and_then(NodeId::new) {
@@ -331,10 +339,4 @@ fn statuses<E: Engine, P: NodeProgram>(
 ) -> impl Iterator<Item = EngineStatus> {
     let card = node.nic().card();
     (0..node.host().node().slots()).map(|slot| card.engine(slot).0.status())
-}
-
-/// The first incarnation of a node's process. `life` is the number of earlier starts. Each process has a
-/// range of incarnations, because a node that must rejoin takes the next one.
-pub fn incarnation(life: u32) -> Incarnation {
-    Incarnation::new(1 + (u64::from(life) << 32)).expect("it is not zero")
 }

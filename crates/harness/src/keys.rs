@@ -108,7 +108,7 @@ impl Keys {
         match self.stations[machine] {
             ClusterHost::Node(node) => self.lives.get(&epoch)?[node.index()],
             ClusterHost::Clients(_) => Some(CLIENTS_LIFE),
-            ClusterHost::Membership => None,
+            ClusterHost::Membership | ClusterHost::Keeper(_) | ClusterHost::Coordinator(_) => None,
         }
     }
 

@@ -27,6 +27,7 @@ mod contest;
 mod findings;
 pub mod gateware;
 mod host;
+mod keepers;
 mod keys;
 mod membership;
 mod node_campaign;
@@ -42,12 +43,13 @@ pub use clients::{CALLED_SLOT, ClientMachine, ClientProgram};
 pub use closed_loops::{Caller, ClosedLoops, Ended, Pace, READ, Turn, UPDATE};
 pub use cluster::{
     Builder, Cluster, ClusterDirector, ClusterMachine, ClusterShape, MachineOf, NoClients, SimulatedNode,
-    node_id, running,
+    running,
 };
 pub use contender::{Contender, ContenderCluster};
 pub use contest::{AnyContender, CLIENTS_BEGIN, Contest, Load, Standing};
 pub use findings::{Findings, Violation, faults_of};
-pub use host::{NodeHost, NodeProgram, SimulatedHalf, StatusChange, Views, incarnation};
+pub use host::{NodeHost, NodeProgram, SimulatedHalf, StatusChange, Views};
+pub use keepers::{CoordinatorMachine, KeeperMachine};
 pub use keys::{KeyHolder, Keys, Sealed, SealedClients, SharedKeys, Watch};
 pub use membership::{Disk, MembershipMachine, SharedDisk};
 pub use node_campaign::{DRIFT_PPM, LEASE, NODE_TIMES, NodeFigures, OnNodes};
@@ -56,4 +58,6 @@ pub use planted::NodeBug;
 pub use planted::Planted;
 pub use shipped::{Assemble, ClusterOf, MakeEngines, OneEngine, ShippedNodes, ShippedParameters};
 pub use soft_nic::{no_queue_pairs, soft_nic};
-pub use station::{ClusterHost, DATAGRAM_BYTES, address, clock, datagram_bytes, hardware, peers};
+pub use station::{
+    ClusterHost, DATAGRAM_BYTES, address, clock, datagram_bytes, hardware, incarnation, node_id, peers,
+};

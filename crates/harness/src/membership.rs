@@ -9,6 +9,7 @@ use weft_time::Instant;
 use weft_waist::View;
 use weft_wire::frame::{self, Endpoint, Flow, Frame};
 
+use crate::station::COORDINATORS;
 use crate::{ClusterHost, Planted, SharedKeys};
 
 /// State that survives a crash of the membership service, and a log of its views for observers.
@@ -16,28 +17,50 @@ use crate::{ClusterHost, Planted, SharedKeys};
 pub struct Disk {
     /// Content of the state file.
     state: Option<String>,
-    /// All views with their times of publication on the machine's clock, for an observer.
-    published: Vec<(Instant, View)>,
+    /// All views, for an observer: the machine that published each, and when, on that machine's clock.
+    published: Vec<(usize, Instant, View)>,
+    /// A view that was published after a newer one, or beside one of the same epoch.
+    contradicted: Option<View>,
+    /// The stored states of the coordinators.
+    pub(crate) coordinators: [Option<Vec<u8>>; COORDINATORS],
 }
 
 /// The disk, which the service and its observers share.
 pub type SharedDisk = Rc<RefCell<Disk>>;
 
 impl Disk {
-    /// All views with the time of their publication, on the machine's clock.
-    pub fn published(&self) -> &[(Instant, View)] {
+    /// All views, with the number of the machine that published each, and the time on that machine's clock.
+    pub fn published(&self) -> &[(usize, Instant, View)] {
         &self.published
     }
 
     /// The newest view.
     pub fn view(&self) -> View {
-        self.published.last().map_or_else(View::default, |(_, view)| *view)
+        self.published.last().map_or_else(View::default, |(_, _, view)| *view)
+    }
+
+    /// Notes the view of the process that holds the service.
+    pub(crate) fn publish(&mut self, machine: usize, now: Instant, view: View) {
+        let newest = self.view();
+        if view.epoch > newest.epoch {
+            self.published.push((machine, now, view));
+        } else if view != newest {
+            self.contradicted.get_or_insert(view);
+        }
+    }
+
+    /// What is wrong with the published views, if anything is.
+    pub(crate) fn contradiction(&self) -> Option<String> {
+        let View { epoch, full, .. } = self.contradicted?;
+        Some(format!("a keeper holds the service in {epoch}, full {full:?}, after another view"))
     }
 }
 
 /// The membership service on a machine of its own. After a crash it restarts with its stored state.
 pub struct MembershipMachine {
     server: Server<Endpoint>,
+    /// The number of the machine in its world.
+    machine: usize,
     disk: SharedDisk,
     /// The keys that the service distributes, if frames are sealed.
     keys: Option<SharedKeys>,
@@ -45,7 +68,13 @@ pub struct MembershipMachine {
 
 impl MembershipMachine {
     /// A process of the service that starts with the stored state at `now` on the machine's clock.
-    pub fn new(parameters: ServiceParameters, disk: SharedDisk, now: Instant, planted: Planted) -> Self {
+    pub fn new(
+        parameters: ServiceParameters,
+        machine: usize,
+        disk: SharedDisk,
+        now: Instant,
+        planted: Planted,
+    ) -> Self {
         let service = match &disk.borrow().state {
             Some(state) => {
                 let durable = Durable::from_toml(state).expect("the service has written it");
@@ -53,7 +82,7 @@ impl MembershipMachine {
             }
             None => Service::new(parameters),
         };
-        Self { server: planted.server(Server::new(service)), disk, keys: None }
+        Self { server: planted.server(Server::new(service)), machine, disk, keys: None }
     }
 
     /// The same service, which also distributes keys.
@@ -75,7 +104,7 @@ impl MembershipMachine {
         }
         let mut disk = self.disk.borrow_mut();
         if view.epoch != disk.view().epoch {
-            disk.published.push((now, view));
+            disk.published.push((self.machine, now, view));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Known bugs in nodes and in the membership service, which campaigns plant.
 
-use weft_cluster::Server;
+use weft_cluster::{Keeper, Server};
 use weft_node::Node;
 use weft_wire::frame::Endpoint;
 
@@ -24,12 +24,16 @@ pub enum NodeBug {
     KeysOfFormerLife,
     /// The membership service keeps members that cannot communicate with each other.
     PartitionedKept,
+    /// A keeper goes on granting leases when its term has ended.
+    TermOverrun,
+    /// A keeper takes the membership service over without waiting for the end of the holder's term.
+    SuccessorInHaste,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl NodeBug {
     /// All bugs.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::EnginesKept,
         Self::LeaseFromReceipt,
         Self::AnswerBeforeStored,
@@ -37,6 +41,8 @@ impl NodeBug {
         Self::WiredToFormerIncarnation,
         Self::KeysOfFormerLife,
         Self::PartitionedKept,
+        Self::TermOverrun,
+        Self::SuccessorInHaste,
     ];
 
     /// Name on command lines: lower case, words joined by hyphens.
@@ -49,6 +55,8 @@ impl NodeBug {
             Self::WiredToFormerIncarnation => "wired-to-former-incarnation",
             Self::KeysOfFormerLife => "keys-of-former-life",
             Self::PartitionedKept => "parted-kept",
+            Self::TermOverrun => "term-overrun",
+            Self::SuccessorInHaste => "successor-in-haste",
         }
     }
 }
@@ -91,6 +99,17 @@ impl Planted {
         }
     }
 
+    /// The keeper, with the bug planted if it is a bug of keepers.
+    pub fn keeper(self, keeper: Keeper<Endpoint>) -> Keeper<Endpoint> {
+        match self.bug {
+            Some(NodeBug::TermOverrun) => keeper.with_planted_bug(weft_cluster::PlantedBug::TermOverrun),
+            Some(NodeBug::SuccessorInHaste) => {
+                keeper.with_planted_bug(weft_cluster::PlantedBug::SuccessorInHaste)
+            }
+            _ => keeper,
+        }
+    }
+
     /// Number of replicas of a shard with which the membership service is configured.
     pub fn replicas(self, replicas: usize, nodes: usize) -> usize {
         if self.bug == Some(NodeBug::WrongReplicas) { nodes } else { replicas }
@@ -107,6 +126,11 @@ impl Planted {
     /// The membership service, with its planted bug if any.
     pub fn server(self, server: Server<Endpoint>) -> Server<Endpoint> {
         server
+    }
+
+    /// The keeper, with its planted bug if any.
+    pub fn keeper(self, keeper: Keeper<Endpoint>) -> Keeper<Endpoint> {
+        keeper
     }
 
     /// Number of replicas of a shard with which the membership service is configured.

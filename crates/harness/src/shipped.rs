@@ -160,6 +160,7 @@ impl<C: ClientProgram, A: Assemble> Cluster<ShippedNodes<C, A>> {
         let stations =
             (0..nodes).map(ClusterHost::node).chain([ClusterHost::Membership]).chain(client_stations.clone());
         let shape = ClusterShape {
+            keepers: 1,
             nodes,
             service: Some(ServiceParameters::new(nodes, lease)),
             planted,

@@ -1,7 +1,8 @@
-//! Addresses of the machines of simulated clusters, and their clocks.
+//! Addresses and incarnations of the machines of simulated clusters, and their clocks.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
+use weft_cluster::Incarnation;
 use weft_sim::{LocalClock, Stream};
 use weft_time::Duration;
 use weft_waist::{NODES_MAX, NodeId};
@@ -17,13 +18,20 @@ pub const fn datagram_bytes(sealed: bool) -> usize {
     if sealed { DATAGRAM_BYTES - weft_service::psp::OVERHEAD_BYTES } else { DATAGRAM_BYTES }
 }
 
+/// Number of coordinators of the keepers' register.
+pub(crate) const COORDINATORS: usize = 3;
+
 /// A machine of a cluster, which determines its addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClusterHost {
     /// A node.
     Node(NodeId),
-    /// The membership service.
+    /// The membership service, if it is one process.
     Membership,
+    /// A keeper of the membership service.
+    Keeper(u8),
+    /// A coordinator of the keepers' register.
+    Coordinator(u8),
     /// A machine of clients.
     Clients(u8),
 }
@@ -31,7 +39,16 @@ pub enum ClusterHost {
 impl ClusterHost {
     /// The node of this number.
     pub fn node(index: usize) -> Self {
-        Self::Node(NodeId::new(index).expect("a cluster has at most 16 nodes"))
+        Self::Node(node_id(index))
+    }
+
+    /// The machines of the membership service: one process, or several keepers and their coordinators.
+    pub fn membership(keepers: usize) -> Vec<Self> {
+        let of = |count: usize, kind: fn(u8) -> Self| (0..count as u8).map(kind);
+        if keepers == 1 {
+            return vec![Self::Membership];
+        }
+        of(keepers, Self::Keeper).chain(of(COORDINATORS, Self::Coordinator)).collect()
     }
 
     /// Hardware address.
@@ -51,6 +68,8 @@ impl ClusterHost {
         match self {
             Self::Node(node) => node.to_string(),
             Self::Membership => "membership0".into(),
+            Self::Keeper(index) => format!("keeper{index}"),
+            Self::Coordinator(index) => format!("coordinator{index}"),
             Self::Clients(index) => format!("clients{index}"),
         }
     }
@@ -60,6 +79,8 @@ impl ClusterHost {
             Self::Node(node) => [0, node.index() as u8],
             Self::Membership => [1, 0],
             Self::Clients(index) => [2, index],
+            Self::Keeper(index) => [3, index],
+            Self::Coordinator(index) => [4, index],
         }
     }
 
@@ -67,6 +88,20 @@ impl ClusterHost {
     pub const fn endpoint(self, port: u16) -> Endpoint {
         Endpoint { hardware: self.hardware(), address: self.address(), port }
     }
+}
+
+/// The identifier of a node from its index.
+///
+/// # Panics
+/// If the index is 16 or more.
+pub fn node_id(node: usize) -> NodeId {
+    NodeId::new(node).expect("a cluster has at most 16 nodes")
+}
+
+/// The first incarnation of the process of a node or of a keeper. `life` is the number of earlier starts. Each
+/// process has a range of incarnations, because a node that must rejoin takes the next one.
+pub fn incarnation(life: u32) -> Incarnation {
+    Incarnation::new(1 + (u64::from(life) << 32)).expect("it is not zero")
 }
 
 /// The hardware address of a node.

@@ -384,6 +384,7 @@ impl NicKvBench {
             Workload::parse(workload)?.with_records(RECORDS)?.with_value_bytes(self.value_bytes as usize)?;
         Ok(SimulatedBench {
             cluster: ClusterParameters {
+                keepers: 1,
                 nodes: NODES,
                 workload,
                 load: Load::Closed { clients },

@@ -177,6 +177,11 @@ impl<H: HostHalf> Node<H> {
         self.agent.poll_transmit(now)
     }
 
+    /// The keeper of the membership service to which heartbeats go: see [`Agent::keeper`].
+    pub const fn keeper(&self) -> usize {
+        self.agent.keeper()
+    }
+
     /// The beacon for every other node, if one is due. A leaving node sends none.
     pub fn poll_beacon(&mut self, now: Instant) -> Option<Datagram> {
         let beacon = self.beacons.poll_transmit(now);
@@ -386,7 +391,7 @@ impl<H: HostHalf> Node<H> {
 
     /// The agent for `incarnation` of the node.
     fn next_agent(&self, incarnation: Incarnation) -> Agent {
-        let agent = agent(&self.parameters, incarnation);
+        let agent = agent(&self.parameters, incarnation).after(&self.agent);
         #[cfg(feature = "planted-bugs")]
         if let Some(PlantedBug::Cluster(bug)) = self.planted_bug {
             return agent.with_planted_bug(bug);

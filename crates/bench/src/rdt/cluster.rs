@@ -242,6 +242,7 @@ impl Cluster {
         let keep = parameters.is_on_host() || !only_crashes || !(faultless || parameters.redistribute);
         let books = RunRecord::new(&subject, parameters.nodes, &parameters.quota, keep);
         let shape = ClusterShape {
+            keepers: 1,
             nodes: parameters.nodes,
             service: parameters.service.map(|(service, _)| service),
             planted: parameters.planted,

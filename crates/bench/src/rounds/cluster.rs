@@ -72,6 +72,7 @@ impl Cluster {
             Keys::shared(parameters.seed, stations, rotation, parameters.planted)
         });
         let shape = ClusterShape {
+            keepers: 1,
             nodes: parameters.nodes,
             service: parameters.service.map(|(service, _)| service),
             planted: parameters.planted,

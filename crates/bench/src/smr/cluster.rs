@@ -61,6 +61,7 @@ impl Cluster {
         let nodes = parameters.log.group.nodes;
         let books = RunRecord::new(nodes, parameters.load);
         let shape = ClusterShape {
+            keepers: 1,
             nodes,
             service: parameters.service.map(|(service, _)| service),
             planted: parameters.planted,

@@ -298,6 +298,7 @@ impl KvOptions {
     ) -> Result<SimulatedRun, Failure> {
         let bench = SimulatedBench {
             cluster: ClusterParameters {
+                keepers: 1,
                 nodes: self.nodes,
                 workload: self.workload()?,
                 load: self.load(),

@@ -162,7 +162,7 @@ impl<E: EngineOptions> Task for FaultCampaign<E> {
             bug: self.node_bug,
         };
         self.engine.run(Conduct {
-            runs: Campaign { nodes: self.nodes, seeds: self.seeds.chosen().0, kinds, plan, planted },
+            runs: Campaign { kinds, plan, planted, ..Campaign::new(self.nodes, self.seeds.chosen().0) },
             faults: &self.faults,
             keeps_histories: files.history.is_some(),
             replay: &|seed| self.command(&Seeds(seed..=seed)).to_string(),

@@ -15,6 +15,9 @@ use crate::parse;
 use crate::replay::CommandLine;
 use crate::task::Histories;
 
+/// Number of keepers with `--keepers`.
+const KEEPERS: usize = 3;
+
 /// Options of the store.
 #[derive(Clone, Debug, PartialEq, Args)]
 pub(crate) struct KvOptions {
@@ -26,6 +29,10 @@ pub(crate) struct KvOptions {
     /// observer checks that no nonce is used twice
     #[arg(long)]
     psp: bool,
+    /// Let three keepers hold the membership service in turn, with its state in a register on three coordinators,
+    /// rather than one process with a state file; all of them suffer the faults `outage` and `pause`
+    #[arg(long, conflicts_with = "psp")]
+    keepers: bool,
     /// With faults of disks: how many nodes have a write on disk when it is answered, a majority to all [default: by
     /// seed]
     #[arg(long, value_name = "NUMBER", value_parser = parse::nodes)]
@@ -59,7 +66,10 @@ disks. Or none, or the path of a fault plan in TOML. docs/fault-plans.md describ
     };
     const HISTORY: Option<Histories<Found<Self>>> = Some(|found| found.figures.histories.iter().collect());
 
-    fn run(&self, conduct: Conduct<'_, Faults>) -> Result<Found<Self>, Failure> {
+    fn run(&self, mut conduct: Conduct<'_, Faults>) -> Result<Found<Self>, Failure> {
+        if self.keepers {
+            conduct.runs.keepers = KEEPERS;
+        }
         let nic = self.nic.choose(conduct.runs.nodes, self.ground.profile)?;
         if self.psp && nic.model() == NicModel::Rtl {
             return Err(Failure::new(
@@ -92,7 +102,8 @@ disks. Or none, or the path of a fault plan in TOML. docs/fault-plans.md describ
     }
 
     fn add_to(&self, line: CommandLine) -> CommandLine {
-        let line = self.ground.add_to(self.nic.add_to(line)).flag("--psp", self.psp);
+        let line =
+            self.ground.add_to(self.nic.add_to(line)).flag("--psp", self.psp).flag("--keepers", self.keepers);
         let line = line.given("--durable-copies", self.durable_copies);
         #[cfg(feature = "planted-bugs")]
         let line = line

@@ -172,6 +172,7 @@ impl Subject for StoreSubject {
         let disks = has_disks(runs).then(|| regime(seed));
         let cluster = Cluster::new(&ClusterParameters {
             nodes: runs.nodes,
+            keepers: runs.keepers,
             workload,
             load: LOAD,
             reads: ReadPolicy::AnyReplica,

@@ -43,6 +43,8 @@ const CLIENT_TIMEOUT: Duration = Duration::from_us(250);
 pub struct ClusterParameters {
     /// Nodes, 1 to 16.
     pub nodes: usize,
+    /// Number of keepers of the membership service; 1 if it is one process.
+    pub keepers: usize,
     /// Workload of the clients.
     pub workload: Workload,
     /// Load of the clients, over all client machines.
@@ -89,7 +91,7 @@ impl Cluster {
         let client_machines = parameters.load.clients().min(CLIENT_MACHINES_MAX);
         let stations = (0..parameters.nodes)
             .map(ClusterHost::node)
-            .chain([ClusterHost::Membership])
+            .chain(ClusterHost::membership(parameters.keepers))
             .chain((0..client_machines).map(|index| ClusterHost::Clients(index as u8)));
         let stations: Vec<ClusterHost> = stations.collect();
         let planted = parameters.planted;
@@ -98,6 +100,7 @@ impl Cluster {
             .then(|| Keys::shared(parameters.seed, stations.iter().copied(), ROTATION, planted));
         let builder = NodeBuilder {
             stations,
+            keepers: parameters.keepers,
             keys: keys.clone(),
             engine: engine_parameters(parameters),
             nic: parameters.nic,
@@ -107,6 +110,7 @@ impl Cluster {
         };
         let shape = ClusterShape {
             nodes: parameters.nodes,
+            keepers: parameters.keepers,
             service: Some(ServiceParameters {
                 durable_copies: parameters.durable_copies,
                 ..ServiceParameters::new(parameters.nodes, LEASE)

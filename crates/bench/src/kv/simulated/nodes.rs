@@ -198,6 +198,8 @@ impl Wrapper for NodeMachine {
 /// Builds nodes, and allows crashes as long as all data survives.
 pub struct NodeBuilder {
     pub(super) stations: Vec<ClusterHost>,
+    /// Number of keepers of the membership service; 1 if it is one process.
+    pub(super) keepers: usize,
     pub(super) engine: Parameters,
     pub(super) nic: NodeNic,
     pub(super) planted: Planted,
@@ -326,7 +328,8 @@ impl NodeBuilder {
 
     /// The program on a node's host.
     fn lease_holder(&self, node: NodeId, fresh: Incarnation) -> NodeHost<NodeHalf> {
-        let views = Views::Service(AgentParameters::default(), self.nodes());
+        let agent = AgentParameters { keepers: self.keepers, ..AgentParameters::default() };
+        let views = Views::Service(agent, self.nodes());
         let host = if let Some(disks) = &self.disks {
             let (half, incarnation, disk) = disks.open(node, fresh);
             NodeHost::new(node, incarnation, views, [NodeHalf::KeyValue(half)], self.planted).with_disk(disk)

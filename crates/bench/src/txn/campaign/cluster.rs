@@ -125,6 +125,7 @@ impl Cluster {
         let builder = NodeBuilder::new(parameters.clone(), workload, Rc::clone(&books));
         let ClusterParameters { nodes, replication, planted, .. } = *parameters;
         let shape = ClusterShape {
+            keepers: 1,
             nodes,
             service: Some(ServiceParameters {
                 replicas: replication,
