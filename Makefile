@@ -79,6 +79,7 @@ campaign: build ## A slice of the fault campaign
 	$(WEFT) sim kv --nodes 3 --seeds 1..20 --faults all --keepers
 	$(WEFT) sim kv --nodes 3 --seeds 1..20 --faults all,disk
 	$(WEFT) sim kv --nodes 5 --seeds 1..10 --faults disk
+	$(WEFT) sim kv --nodes 3 --seeds 1..20 --faults all,disk --durability async --lag-ms 1
 	$(WEFT) sim kv --nodes 3 --seeds 1..1 --faults all --nic rtl
 	$(WEFT) sim kv --nodes 3 --seeds 2..2 --faults all --nic rtl --rtl-nodes 0
 	$(WEFT) sim kv --nodes 5 --seeds 1..4 --faults all --psp
@@ -171,7 +172,8 @@ nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesi
 	$(WEFT) sim kv --nodes 3 --seeds 1..500 --faults all
 	$(WEFT) sim kv --nodes 5 --seeds 1..300 --faults all --keepers
 	for nodes in 2 3 5; do for faults in all,disk disk; do \
-	    $(WEFT) sim kv --nodes $$nodes --seeds 1..500 --faults $$faults; done; done
+	    $(WEFT) sim kv --nodes $$nodes --seeds 1..500 --faults $$faults; \
+	    $(WEFT) sim kv --nodes $$nodes --seeds 1..500 --faults $$faults --durability async --lag-ms 1; done; done
 	ROUNDS=50 tests/durable.sh
 	$(WEFT) sim kv --nodes 3 --seeds 1..20 --faults all --nic rtl
 	$(WEFT) sim kv --nodes 3 --seeds 21..30 --faults all --nic rtl --rtl-nodes 0

@@ -254,6 +254,13 @@ expect 'the range is empty' "$weft" sim kv --seeds 9..3
 expect 'unknown kind of fault' "$weft" sim kv --faults meteorite
 expect 'with 3 nodes give --durable-copies 2 to 3' "$weft" sim kv --nodes 3 --faults disk --durable-copies 1
 expect 'with 3 nodes give --durable-copies 2 to 3' "$weft" sim kv --nodes 3 --faults disk --durable-copies 4
+for option in '--durable-copies 2' '--durability async' '--lag-ms 5'; do
+    # shellcheck disable=SC2086
+    expect "${option% *} is for nodes with disks: give faults of disks" "$weft" sim kv --nodes 3 --faults all $option
+done
+expect '--lag-ms is for writes that are answered before they are on disk' "$weft" sim kv --faults disk --lag-ms 5
+expect 'is not in 1..=60000' "$weft" sim kv --faults disk --durability async --lag-ms 0
+expect "invalid value 'often' for '--durability" "$weft" sim kv --faults disk --durability often
 expect 'choose all, omission' "$weft" sim rounds --faults meteorite
 expect 'choose streams or register' "$weft" sim rounds --service mail
 expect 'cannot be read' "$weft" sim kv --faults missing.toml
@@ -332,8 +339,14 @@ with 'durability = "sync"' >diskless.toml
 expect 'line 7: [kv] durability = "sync": it needs a folder for the data: add data_dir' "$weft" kv --config diskless.toml get a
 with 'data_dir = "d"\ndurability = "memory"' >undecided.toml
 expect 'line 8: [kv] durability = "memory": nothing would be written' "$weft" kv --config undecided.toml get a
-with 'data_dir = "d"\ndurability = "async"' >async.toml
-expect 'line 8: [kv] durability = "async": choose "memory" or "sync"' "$weft" kv --config async.toml get a
+with 'data_dir = "d"\ndurability = "often"' >often.toml
+expect 'line 8: [kv] durability = "often": choose "memory", "async" or "sync"' "$weft" kv --config often.toml get a
+with 'durability = "async"' >lagging.toml
+expect 'line 7: [kv] durability = "async": it needs a folder for the data: add data_dir' "$weft" kv --config lagging.toml get a
+with 'data_dir = "d"\nlag_ms = 5' >unlagged.toml
+expect 'line 8: [kv] lag_ms = 5: no write is answered before it is on disk: add durability = "async"' "$weft" kv --config unlagged.toml get a
+with 'data_dir = "d"\ndurability = "async"\nlag_ms = 0' >lagless.toml
+expect 'line 9: [kv] lag_ms = 0: give a number from 1 to 60000' "$weft" kv --config lagless.toml get a
 with 'durable_copies = 1' >copyless.toml
 expect 'line 7: [kv] durable_copies = 1: there are no copies on disk: add data_dir' "$weft" kv --config copyless.toml get a
 with 'data_dir = "d"\ndurable_copies = 2' >copies.toml

@@ -17,6 +17,7 @@ use weft_rdt::replica::PlantedBug as TypeBug;
 use weft_rounds::PlantedBug as RoundsBug;
 use weft_sim::{CostProfile, FaultKind, FaultKinds};
 use weft_smr::PlantedBug as LogBug;
+use weft_time::Duration;
 
 /// One of the first seeds must find each bug, and must have no violation without the bug.
 fn assert_caught<B: Copy>(
@@ -121,6 +122,27 @@ fn campaigns_on_disks_catch_planted_bugs_of_the_engine() {
     assert_caught(&bugs, StoreBug::name, |seed, planted_bug| {
         let kinds = FaultKinds::DISK;
         finds(&Campaign { kinds, ..campaign(3, seed, None) }, &StoreSubject { planted_bug, ..store() })
+    });
+}
+
+/// Whether a campaign with one seed finds a violation where writes are answered before they are on disk.
+fn finds_behind_disks(nodes: usize, seed: u64, store: StoreSubject) -> bool {
+    let store = StoreSubject { disk_lag: Some(Duration::from_ms(1)), ..store };
+    finds(&Campaign { kinds: FaultKinds::DISK, ..campaign(nodes, seed, None) }, &store)
+}
+
+/// Bugs that lose writes which are answered before they are on disk: too many of them, or some without later ones. The
+/// more nodes there are, the fewer writes are on none of their disks.
+#[test]
+fn campaigns_of_lagging_disks_catch_planted_bugs() {
+    let store = || StoreSubject::new(NodeNic::Soft(CostProfile::FPGA));
+    for (nodes, bug) in [(1, StoreBug::LagNotBounded), (3, StoreBug::RestoredVotes)] {
+        assert_caught(&[bug], StoreBug::name, |seed, planted_bug| {
+            finds_behind_disks(nodes, seed, StoreSubject { planted_bug, ..store() })
+        });
+    }
+    assert_caught(&[DiskBug::Log(weft_node::LogBug::StreamsApart)], DiskBug::name, |seed, disk_bug| {
+        finds_behind_disks(2, seed, StoreSubject { disk_bug, ..store() })
     });
 }
 

@@ -34,6 +34,7 @@ fn bench(seed: u64, workload: &str, plan: &str) -> SimulatedBench {
             plan: FaultPlan::parse(plan).unwrap(),
             disks: None,
             durable_copies: 0,
+            disk_lag: None,
             #[cfg(feature = "planted-bugs")]
             planted_bug: None,
             planted: Planted::default(),

@@ -26,6 +26,11 @@
 //!
 //! What clients of a repeated consensus are told has one, too: [`decisions`].
 //!
+//! # Cuts
+//!
+//! A store that answers writes before they are on a disk may lose the last ones with the memory of all replicas. Which
+//! losses are right is checked by [`check_with_cuts`].
+//!
 //! # Transactions
 //!
 //! Transactions over several keys are checked for strict serializability: [`serializable`].
@@ -58,6 +63,7 @@
 mod agreement;
 mod codec;
 mod contradiction;
+mod cut;
 pub mod decisions;
 pub mod edn;
 mod explain;
@@ -83,6 +89,7 @@ use serde::{Deserialize, Serialize};
 
 pub use agreement::{Agreement, Disagreement, Entry};
 pub use codec::{DecodeError, InvalidEntry};
+pub use cut::{Cut, CutReport, Lag, check_with_cuts};
 pub use history::{History, MAX_KEY_BYTES, RecordError};
 pub use lost::lost_acknowledged_writes;
 pub use one_log::OneLog;

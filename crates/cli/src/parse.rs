@@ -281,7 +281,10 @@ pub(crate) fn planted_disk_bug(name: &str) -> Result<weft_bench::kv::simulated::
 /// Finds a planted bug of the key-value store by its name.
 #[cfg(feature = "planted-bugs")]
 pub(crate) fn planted_bug(name: &str) -> Result<weft_kv::PlantedBug, String> {
-    let all = || weft_kv::PlantedBug::ALL.into_iter().chain(weft_kv::PlantedBug::OF_DISKS);
+    let all = || {
+        use weft_kv::PlantedBug;
+        PlantedBug::ALL.into_iter().chain(PlantedBug::OF_DISKS).chain(PlantedBug::OF_LAG)
+    };
     all().find(|bug| bug.name() == name).ok_or_else(|| {
         let names = all().map(weft_kv::PlantedBug::name).collect::<Vec<_>>().join(", ");
         format!("there is no planted bug `{name}`; choose one of {names}")

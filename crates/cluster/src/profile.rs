@@ -7,12 +7,13 @@
 //! | bytes | field | |
 //! |---|---|---|
 //! | 1 | nodes | *n*, 1 to 16 |
-//! | 1 | engines | bit 0: `[kv]`, 1: `[transactions]`, 2: `[rounds]`, 3: `[kv]` has a `data_dir`, 4: `[lock]` |
+//! | 1 | engines | bit 0: `[kv]`, 1: `[transactions]`, 2: `[rounds]`, 3: `[kv]` has a `data_dir`, 4: `[lock]`, 5: `[kv]` has a `lag_ms` |
 //! | 1, 1 | objects, logs | how many of each |
 //! | 4 | MTU | bytes of an IP packet |
 //! | places | nodes | host and port of each: [`Place::encode`] |
 //! | 4, 4, 4 | `[kv]` | bytes of a key and of a value, keys |
 //! | 1 | `durable_copies` | with a `data_dir` |
+//! | 4 | `lag_ms` | with `durability = "async"` |
 //! | 8, 1, text | `[transactions]` | objects of a shard, replicas, procedures |
 //! | text, text | each object | name, type |
 //! | text | each log | name |
@@ -40,7 +41,7 @@ use crate::text::Text;
 const FIXED_BYTES: usize = 8;
 /// Length in bytes of the longest encoding: each engine that can occur once, and all names.
 pub(crate) const PROFILE_BYTES_MAX: usize =
-    FIXED_BYTES + 13 + (9 + 1 + Text::BYTES_MAX) + NAMES_BYTES_MAX + 4 + 4;
+    FIXED_BYTES + 17 + (9 + 1 + Text::BYTES_MAX) + NAMES_BYTES_MAX + 4 + 4;
 
 /// The part of a configuration that is the same at all nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,12 +126,14 @@ impl Profile {
         let mut add = |key: &dyn fmt::Display, value: &dyn fmt::Display| {
             entries.push((Text::of(key), Text::of(value)));
         };
-        if let Some(KvConfig { key_bytes, value_bytes, capacity_keys, durable_copies }) = kv {
+        if let Some(KvConfig { key_bytes, value_bytes, capacity_keys, durable_copies, disk_lag }) = kv {
             add(&"[kv] key_bytes", key_bytes);
             add(&"[kv] value_bytes", value_bytes);
             add(&"[kv] capacity_keys", capacity_keys);
             add(&"[kv] data_dir", &if *durable_copies > 0 { "given" } else { "absent" });
             add(&"[kv] durable_copies", durable_copies);
+            let lag_ms = disk_lag.map_or_else(|| Text::of("absent"), |lag| Text::of(lag_ms(lag)));
+            add(&"[kv] lag_ms", &lag_ms);
         }
         if let Some(TransactionsConfig { procedures, size, .. }) = transactions {
             add(&"[transactions] procedures", procedures);
@@ -165,7 +168,9 @@ impl Profile {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let EnginesConfig { kv, transactions, objects, logs, rounds, lock, data_dir: _ } = &self.engines;
         let is_durable = kv.is_some_and(|kv| kv.durable_copies > 0);
-        let present = [kv.is_some(), transactions.is_some(), rounds.is_some(), is_durable, lock.is_some()];
+        let lag = kv.and_then(|kv| kv.disk_lag);
+        let (has_rounds, has_lock) = (rounds.is_some(), lock.is_some());
+        let present = [kv.is_some(), transactions.is_some(), has_rounds, is_durable, has_lock, lag.is_some()];
         let bits = (0..).zip(present).map(|(bit, is_there)| u8::from(is_there) << bit).sum();
         out.extend([self.nodes() as u8, bits, objects.len() as u8, logs.len() as u8]);
         out.extend(self.mtu_bytes.to_be_bytes());
@@ -176,6 +181,9 @@ impl Profile {
             }
             if is_durable {
                 out.push(kv.durable_copies as u8);
+            }
+            if let Some(lag) = lag {
+                out.extend(lag_ms(lag).to_be_bytes());
             }
         }
         if let Some(transactions) = transactions {
@@ -200,7 +208,7 @@ impl Profile {
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader { rest: bytes };
         let [nodes, present, objects, logs] = reader.take()?;
-        if !(1..=NODES_MAX as u8).contains(&nodes) || present >= 1 << 5 || bytes.len() > PROFILE_BYTES_MAX {
+        if !(1..=NODES_MAX as u8).contains(&nodes) || present >= 1 << 6 || bytes.len() > PROFILE_BYTES_MAX {
             return None;
         }
         if usize::from(objects) + usize::from(logs) > ENGINES_MAX {
@@ -218,9 +226,13 @@ impl Profile {
                 return None;
             }
             let durable_copies = durable_copies.into();
-            engines.kv = Some(KvConfig { key_bytes, value_bytes, capacity_keys, durable_copies });
+            let disk_lag = if is_there(5) { Some(Duration::from_ms(reader.number()?.into())) } else { None };
+            if is_there(5) && (!is_there(3) || disk_lag == Some(Duration::ZERO)) {
+                return None;
+            }
+            engines.kv = Some(KvConfig { key_bytes, value_bytes, capacity_keys, durable_copies, disk_lag });
         }
-        if is_there(3) && engines.kv.is_none() {
+        if (is_there(3) || is_there(5)) && engines.kv.is_none() {
             return None;
         }
         if is_there(1) {
@@ -255,6 +267,10 @@ fn text(out: &mut Vec<u8>, text: &str) {
 /// Keys of a difference in the number of nodes, and in the number of replicas.
 pub(crate) const NODES_KEY: &str = "the number of [[node]]";
 pub(crate) const REPLICAS_KEY: &str = "[transactions] replicas";
+
+fn lag_ms(lag: Duration) -> u32 {
+    u32::try_from(lag.as_ns() / 1_000_000).expect("a lag in a configuration is at most a minute")
+}
 
 fn period_us(rounds: &RoundsConfig) -> u32 {
     u32::try_from(rounds.period.as_ns() / 1_000).expect("a period in a configuration is at most a second")
@@ -363,7 +379,11 @@ pub(crate) mod tests {
         let object =
             |name: &String| ObjectConfig { name: name.clone(), data_type: "lww-register".to_owned() };
         let engines = EnginesConfig {
-            kv: Some(KvConfig { durable_copies: size as u32 % 2, ..KvConfig::DEFAULT }),
+            kv: Some(KvConfig {
+                durable_copies: size as u32 % 2,
+                disk_lag: (size % 4 == 1).then_some(KvConfig::DEFAULT_LAG),
+                ..KvConfig::DEFAULT
+            }),
             transactions,
             objects: objects.iter().map(object).collect(),
             logs: logs.iter().map(|name| LogConfig { name: name.clone() }).collect(),

@@ -377,7 +377,7 @@ mod tests {
             key_bytes: 8,
             value_bytes: 64,
             capacity_keys: 1_000,
-            durable_copies: 0,
+            ..weft_cluster::KvConfig::DEFAULT
         });
         let engines = weft_cluster::EnginesConfig { kv, ..Default::default() };
         weft_cluster::Profile::of(&engines, 1_500, &peers(nodes))

@@ -156,6 +156,8 @@ pub struct Node<'a> {
     service: Option<MembershipHost>,
     record: Option<RecordFile>,
     announced: Option<(View, Role)>,
+    /// Whether the log tells with what a restored store goes on.
+    has_found_again: bool,
     watch: NodeMonitor,
     desk: StatusDesk,
     metrics: Option<Metrics>,
@@ -250,6 +252,7 @@ impl<'a> Node<'a> {
             service,
             record,
             announced: None,
+            has_found_again: false,
             watch: NodeMonitor::new(config),
             desk: StatusDesk::new(config.cluster.id()),
             metrics,
@@ -375,7 +378,30 @@ impl<'a> Node<'a> {
                 self.fail(error);
             }
         }
+        self.report_found_again();
         self.report(now);
+    }
+
+    /// Logs, once, with what a restored store goes on.
+    fn report_found_again(&mut self) {
+        if self.has_found_again {
+            return;
+        }
+        let found = (0..self.node.slots()).find_map(|slot| match self.node.half(slot) {
+            NodeHalf::KeyValue(half) => half.found_again(),
+            _ => None,
+        });
+        if let Some(cut) = found {
+            let (node, epoch) = (self.node.id().index(), cut.epoch);
+            let streams = cut.lengths.iter().enumerate().filter(|(_, length)| **length > 0);
+            let streams: Vec<_> = streams.map(|(leader, length)| format!("{leader}:{length}")).collect();
+            let writes = if streams.is_empty() { "-".to_owned() } else { streams.join(",") };
+            tracing::info!(
+                node,
+                "node {node} continues after {epoch} with all earlier epochs and writes {writes}"
+            );
+            self.has_found_again = true;
+        }
     }
 
     /// Writes records of the reads and writes of attempts, before any message about them is sent.

@@ -116,7 +116,7 @@ impl RedisServer {
             key_bytes: kv.key_bytes as usize,
             value_bytes_max: kv.value_bytes as usize,
             password: redis.password.clone(),
-            durable_copies: kv.durable_copies,
+            durable_copies: if kv.disk_lag.is_none() { kv.durable_copies } else { 0 },
             clock_skew: redis.clock_skew,
             give_up: GIVE_UP,
             first_client: first_client(),

@@ -396,6 +396,7 @@ impl NicKvBench {
                 plan,
                 disks: None,
                 durable_copies: 0,
+                disk_lag: None,
                 #[cfg(feature = "planted-bugs")]
                 planted_bug: None,
                 planted: Planted::default(),

@@ -20,11 +20,14 @@ pub enum LogBug {
     SnapshotWithoutMark,
     /// A node that rejoins continues the log of its former incarnation.
     StartOverKeepsLog,
+    /// Entries of node 0's stream are logged one flush later than those of the others.
+    StreamsApart,
 }
 
 impl LogBug {
     /// All these bugs.
-    pub const ALL: [Self; 3] = [Self::ToldBeforeFlush, Self::SnapshotWithoutMark, Self::StartOverKeepsLog];
+    pub const ALL: [Self; 4] =
+        [Self::ToldBeforeFlush, Self::SnapshotWithoutMark, Self::StartOverKeepsLog, Self::StreamsApart];
 
     /// Name on command lines: lower case, words joined by hyphens.
     pub const fn name(self) -> &'static str {
@@ -32,6 +35,7 @@ impl LogBug {
             Self::ToldBeforeFlush => "told-before-flush",
             Self::SnapshotWithoutMark => "snapshot-without-mark",
             Self::StartOverKeepsLog => "start-over-keeps-log",
+            Self::StreamsApart => "streams-apart",
         }
     }
 }

@@ -112,6 +112,7 @@ impl<'a> Registry<'a> {
                     );
                     parameters.check()?;
                     parameters.durable_copies = kv.durable_copies as usize;
+                    parameters.disk_lag = kv.disk_lag;
                     EngineChoice::KeyValue(parameters, None)
                 }
                 EngineConfig::Transactions(transactions) => {

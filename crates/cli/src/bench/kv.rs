@@ -310,6 +310,7 @@ impl KvOptions {
                 plan,
                 disks: None,
                 durable_copies: 0,
+                disk_lag: None,
                 #[cfg(feature = "planted-bugs")]
                 planted_bug: None,
                 planted: Planted::default(),

@@ -1,9 +1,11 @@
 //! `weft sim kv`: fault campaigns of the key-value store.
 
-use clap::Args;
-use weft_bench::kv::simulated::{NodeNic, StoreFigures, StoreSubject};
+use clap::{Args, ValueEnum};
+use weft_bench::kv::simulated::{NodeNic, StoreFigures, StoreSubject, has_disks};
+use weft_cluster::KvConfig;
 use weft_results::NicModel;
 use weft_results::table::grouped;
+use weft_time::Duration;
 
 use super::campaign::{CampaignGround, Conduct, EngineOptions, Found, NodesOption};
 use super::faults::FaultsOption;
@@ -33,10 +35,16 @@ pub(crate) struct KvOptions {
     /// rather than one process with a state file; all of them suffer the faults `outage` and `pause`
     #[arg(long, conflicts_with = "psp")]
     keepers: bool,
-    /// With faults of disks: how many nodes have a write on disk when it is answered, a majority to all [default: by
-    /// seed]
+    /// With faults of disks: how many nodes must have a write on disk, a majority to all [default: by seed]
     #[arg(long, value_name = "NUMBER", value_parser = parse::nodes)]
     durable_copies: Option<usize>,
+    /// With faults of disks: whether a write is answered once it is on disk, or before that [default: sync]
+    #[arg(long, value_enum, value_name = "sync|async", hide_possible_values = true)]
+    durability: Option<Durability>,
+    /// With --durability async: how long, in milliseconds of virtual time, a write may be on too few disks before its
+    /// leader takes no further one [default: 1]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    lag_ms: Option<u64>,
     /// Plant this known bug in the engine, to see the campaign find it
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_bug)]
@@ -45,6 +53,53 @@ pub(crate) struct KvOptions {
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_disk_bug)]
     disk_bug: Option<weft_bench::kv::simulated::DiskBug>,
+}
+
+/// When a write is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Durability {
+    /// Once it is on disk at enough nodes.
+    Sync,
+    /// Before that.
+    Async,
+}
+
+impl Durability {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Sync => "sync",
+            Self::Async => "async",
+        }
+    }
+}
+
+impl KvOptions {
+    /// Checks the options of nodes with disks; returns how long disks may lag, if writes are answered before they are
+    /// on disk.
+    fn disk_lag(&self, nodes: usize, has_disks: bool) -> Result<Option<Duration>, Failure> {
+        let needs_disks = [
+            ("--durable-copies", self.durable_copies.is_some()),
+            ("--durability", self.durability.is_some()),
+            ("--lag-ms", self.lag_ms.is_some()),
+        ];
+        if let Some((option, _)) = needs_disks.iter().find(|(_, is_given)| *is_given && !has_disks) {
+            return Err(Failure::new(format!(
+                "{option} is for nodes with disks: give faults of disks, such as --faults all,disk, or leave it out"
+            )));
+        }
+        let possible = KvConfig::durable_copies_of(nodes);
+        if self.durable_copies.is_some_and(|copies| !possible.contains(&copies)) {
+            let (least, most) = possible.into_inner();
+            return Err(Failure::new(format!("with {nodes} nodes give --durable-copies {least} to {most}")));
+        }
+        let is_async = self.durability == Some(Durability::Async);
+        if self.lag_ms.is_some() && !is_async {
+            return Err(Failure::new(
+                "--lag-ms is for writes that are answered before they are on disk: add --durability async",
+            ));
+        }
+        Ok(is_async.then(|| Duration::from_ms(self.lag_ms.unwrap_or(1))))
+    }
 }
 
 impl EngineOptions for KvOptions {
@@ -81,15 +136,10 @@ disks. Or none, or the path of a fault plan in TOML. docs/fault-plans.md describ
                 "nodes with disks have NICs in software: leave out --nic, or faults of disks",
             ));
         }
-        let nodes = conduct.runs.nodes;
-        if self.durable_copies.is_some_and(|copies| !(nodes / 2 + 1..=nodes).contains(&copies)) {
-            let majority = nodes / 2 + 1;
-            return Err(Failure::new(format!(
-                "with {nodes} nodes give --durable-copies {majority} to {nodes}"
-            )));
-        }
+        let disk_lag = self.disk_lag(conduct.runs.nodes, has_disks(&conduct.runs))?;
         conduct.of(&StoreSubject {
             durable_copies: self.durable_copies,
+            disk_lag,
             network: self.ground.network(),
             psp: self.psp,
             keep_histories: conduct.keeps_histories,
@@ -104,7 +154,10 @@ disks. Or none, or the path of a fault plan in TOML. docs/fault-plans.md describ
     fn add_to(&self, line: CommandLine) -> CommandLine {
         let line =
             self.ground.add_to(self.nic.add_to(line)).flag("--psp", self.psp).flag("--keepers", self.keepers);
-        let line = line.given("--durable-copies", self.durable_copies);
+        let line = line
+            .given("--durable-copies", self.durable_copies)
+            .given("--durability", self.durability.map(Durability::name))
+            .given("--lag-ms", self.lag_ms);
         #[cfg(feature = "planted-bugs")]
         let line = line
             .given("--planted-bug", self.planted_bug.map(weft_kv::PlantedBug::name))
@@ -127,9 +180,10 @@ disks. Or none, or the path of a fault plan in TOML. docs/fault-plans.md describ
         disks
             .map(|disks| {
                 let text = format!(
-                    "{} cuts of power, {} durable writes lost; {} of {} runs damaged any disk, {} lost all",
+                    "{} cuts of power, {} durable writes lost, {} others; {} of {} runs damaged any disk, {} lost all",
                     grouped(disks.power_cuts),
                     grouped(disks.durable_writes_lost),
+                    grouped(disks.undurable_writes_lost),
                     grouped(disks.arbitrary_runs),
                     grouped(found.seeds_run),
                     grouped(disks.halted_runs),

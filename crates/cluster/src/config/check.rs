@@ -203,40 +203,53 @@ fn check_kv(section: &Section<'_>, mtu_bytes: u32, peers: &Peers) -> Result<KvCo
         let reason = format_args!("mtu_bytes = {mtu_bytes} takes values of at most {room} bytes");
         return Err(section.refuse(&keys::VALUE_BYTES, reason));
     }
-    let durable_copies = check_durability(section, peers.len() as u32)?;
-    Ok(KvConfig { key_bytes, value_bytes, capacity_keys, durable_copies })
+    let (durable_copies, disk_lag) = check_durability(section, peers.len())?;
+    Ok(KvConfig { key_bytes, value_bytes, capacity_keys, durable_copies, disk_lag })
 }
 
-/// The number of nodes that have a write on disk when it is answered.
-fn check_durability(section: &Section<'_>, nodes: u32) -> Result<u32, String> {
+/// The number of nodes that must have a write on disk, and how long the disks may lag if it is answered before that.
+fn check_durability(section: &Section<'_>, nodes: usize) -> Result<(u32, Option<Duration>), String> {
     let has_disks = section.file(&keys::DATA_DIR)?.is_some();
     let durability = section.optional_text(&keys::DURABILITY)?;
-    let copies = section.optional_number(&keys::DURABLE_COPIES)?.map(|copies| copies as u32);
+    let copies = section.optional_number(&keys::DURABLE_COPIES)?.map(|copies| copies as usize);
+    let lag = section.optional_number(&keys::LAG_MS)?.map(Duration::from_ms);
+    let refuse = |key, reason: &str| Err(section.refuse(key, reason));
     match (durability, has_disks) {
-        (None | Some("sync"), true) => {}
-        (None | Some("memory"), false) if copies.is_none() => return Ok(0),
-        (Some("sync"), false) => {
-            return Err(section.refuse(&keys::DURABILITY, "it needs a folder for the data: add data_dir"));
+        (None | Some("sync" | "async"), true) => {}
+        (Some("sync" | "async"), false) => {
+            return refuse(&keys::DURABILITY, "it needs a folder for the data: add data_dir");
         }
         (Some("memory"), true) => {
-            let reason = "nothing would be written: leave out data_dir, or choose \"sync\"";
-            return Err(section.refuse(&keys::DURABILITY, reason));
+            let reason = "nothing would be written: leave out data_dir, or choose \"sync\" or \"async\"";
+            return refuse(&keys::DURABILITY, reason);
         }
-        (None | Some("memory"), _) => {
-            return Err(section.refuse(&keys::DURABLE_COPIES, "there are no copies on disk: add data_dir"));
+        (None | Some("memory"), false) => {
+            if copies.is_some() {
+                return refuse(&keys::DURABLE_COPIES, "there are no copies on disk: add data_dir");
+            }
         }
         (Some(_), _) => {
-            return Err(section.refuse(&keys::DURABILITY, "choose \"memory\" or \"sync\""));
+            return refuse(&keys::DURABILITY, "choose \"memory\", \"async\" or \"sync\"");
         }
     }
-    let majority = nodes / 2 + 1;
-    match copies {
-        Some(copies) if !(majority..=nodes).contains(&copies) => {
-            let reason = format_args!("with {nodes} nodes give {majority} to {nodes}: a majority at least");
-            Err(section.refuse(&keys::DURABLE_COPIES, reason))
-        }
-        copies => Ok(copies.unwrap_or(majority)),
+    let answers_before = durability == Some("async");
+    if lag.is_some() && !answers_before {
+        return refuse(
+            &keys::LAG_MS,
+            "no write is answered before it is on disk: add durability = \"async\"",
+        );
     }
+    if !has_disks {
+        return Ok((0, None));
+    }
+    let possible = KvConfig::durable_copies_of(nodes);
+    let copies = copies.unwrap_or(*possible.start());
+    if !possible.contains(&copies) {
+        let (least, most) = possible.into_inner();
+        let reason = format_args!("with {nodes} nodes give {least} to {most}: a majority at least");
+        return Err(section.refuse(&keys::DURABLE_COPIES, reason));
+    }
+    Ok((copies as u32, answers_before.then(|| lag.unwrap_or(KvConfig::DEFAULT_LAG))))
 }
 
 fn check_transactions(section: &Section<'_>, nodes: usize) -> Result<TransactionsConfig, String> {

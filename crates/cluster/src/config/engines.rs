@@ -1,6 +1,7 @@
 //! The engines of a cluster, and their slots on each card.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use weft_time::Duration;
@@ -60,14 +61,25 @@ pub struct KvConfig {
     pub value_bytes: u32,
     /// Number of keys for which the table is sized.
     pub capacity_keys: u32,
-    /// How many nodes have a write on disk when it is answered; 0 if the nodes keep their data in memory only.
+    /// How many nodes must have a write on disk; 0 if the nodes keep their data in memory only.
     pub durable_copies: u32,
+    /// If a write is answered before it is on so many disks: how long these may lag, in whole milliseconds. `None` if
+    /// it is answered after that, or if nothing is on disk.
+    pub disk_lag: Option<Duration>,
 }
 
 impl KvConfig {
     /// Default sizes.
     pub const DEFAULT: Self =
-        Self { key_bytes: 8, value_bytes: 1_024, capacity_keys: 65_536, durable_copies: 0 };
+        Self { key_bytes: 8, value_bytes: 1_024, capacity_keys: 65_536, durable_copies: 0, disk_lag: None };
+    /// How long disks may lag by default, if writes are answered before they are on disk.
+    pub const DEFAULT_LAG: Duration = Duration::from_ms(100);
+
+    /// The numbers of nodes, out of `nodes`, that may have to have a write on disk: a majority to all. With fewer, a
+    /// view without the nodes that have it could follow.
+    pub const fn durable_copies_of(nodes: usize) -> RangeInclusive<usize> {
+        nodes / 2 + 1..=nodes
+    }
 }
 
 impl Default for KvConfig {

@@ -176,13 +176,19 @@ pub(super) const DURABILITY: Key = Key {
     name: "durability",
     form: Form::Text { most: Text::BYTES_MAX },
     default: Default::Told("`\"sync\"` with a `data_dir`, otherwise `\"memory\"`"),
-    meaning: "when a write is answered: `\"memory\"`, when all members have it; `\"sync\"`, when some also have it on disk",
+    meaning: "when a write is answered: `\"memory\"`, when all members have it; `\"async\"` the same, and it is on disk soon after; `\"sync\"`, when some also have it on disk",
 };
 pub(super) const DURABLE_COPIES: Key = number(
     "durable_copies",
     (1, NODES_MAX as u64),
     Default::Told("a majority of the nodes"),
-    "how many nodes have a write on disk when it is answered: a majority to all, or all members if there are fewer",
+    "how many nodes must have a write on disk: a majority to all, or all members if there are fewer",
+);
+pub(super) const LAG_MS: Key = number(
+    "lag_ms",
+    (1, 60_000),
+    Default::Told("with `\"async\"`, 100"),
+    "how long, in milliseconds, a write may be on too few disks before its leader takes no further one",
 );
 
 pub(super) const PROCEDURES: Key = Key {
@@ -296,7 +302,7 @@ pub(super) const KV: Table = Table {
     is_array: false,
     is_required: false,
     meaning: "The key-value store. An empty table turns it on with the default sizes.",
-    keys: &[&KEY_BYTES, &VALUE_BYTES, &CAPACITY_KEYS, &DATA_DIR, &DURABILITY, &DURABLE_COPIES],
+    keys: &[&KEY_BYTES, &VALUE_BYTES, &CAPACITY_KEYS, &DATA_DIR, &DURABILITY, &DURABLE_COPIES, &LAG_MS],
 };
 pub(super) const TRANSACTIONS: Table = Table {
     name: "transactions",

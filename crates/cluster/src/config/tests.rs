@@ -380,6 +380,14 @@ fn a_store_on_disk_has_a_cluster_of_its_own() {
     assert_eq!(copies(""), Ok(3), "a majority");
     assert_eq!(copies("durability = \"sync\"\ndurable_copies = 4\n"), Ok(4));
     assert!(copies("durable_copies = 2\n").unwrap_err().contains("with 4 nodes give 3 to 4"));
+    let parse = |more: &str| ClusterConfig::parse(&text(more));
+    let lag_of = |config: &ClusterConfig| config.engines.kv.unwrap().disk_lag;
+    let config = parse("durability = \"async\"\n").unwrap();
+    assert_eq!(lag_of(&config), Some(Duration::from_ms(100)));
+    let config = parse("durability = \"async\"\nlag_ms = 7\n").unwrap();
+    assert_eq!(lag_of(&config), Some(Duration::from_ms(7)));
+    assert_eq!(ClusterConfig::parse(&config.to_toml()), Ok(config));
+    assert_eq!(parse("durability = \"sync\"\n").map(|config| lag_of(&config)), Ok(None));
     let error = ClusterConfig::parse(&text("[[log]]\nname = \"events\"\n")).unwrap_err();
     assert!(error.contains("[kv] data_dir = \"data\": only the store keeps its data on disk"), "{error}");
     let error = ClusterConfig::parse(&text("").replace("\"data\"", "\"\"")).unwrap_err();
@@ -397,6 +405,7 @@ fn engines(nodes: usize) -> impl Strategy<Value = EnginesConfig> {
         value_bytes,
         capacity_keys,
         durable_copies: 0,
+        disk_lag: None,
     });
     let record = prop::option::of("[^\0]{1,12}".prop_map(PathBuf::from));
     let transactions = ("[ -~]{1,64}", 1..=i64::MAX as u64, 1..=nodes, record);

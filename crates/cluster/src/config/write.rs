@@ -64,6 +64,10 @@ pub(super) fn write(config: &ClusterConfig, has_comments: bool) -> String {
         if let Some(data_dir) = &engines.data_dir {
             out.file(&keys::DATA_DIR, data_dir);
             out.line(&keys::DURABLE_COPIES, kv.durable_copies);
+            if let Some(lag) = kv.disk_lag {
+                out.text(&keys::DURABILITY, "async");
+                out.line(&keys::LAG_MS, lag.as_ns() / 1_000_000);
+            }
         }
     }
     if let Some(transactions) = &engines.transactions {

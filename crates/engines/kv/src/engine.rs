@@ -43,6 +43,11 @@ pub const fn version(epoch: Epoch, number: u64) -> u64 {
     (epoch.0 as u64) << NUMBER_BITS | number
 }
 
+/// The epoch in which a write was given its version.
+pub const fn epoch_of(version: u64) -> Epoch {
+    Epoch((version >> NUMBER_BITS) as u32)
+}
+
 /// Role of a node in the current view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
@@ -109,6 +114,8 @@ pub struct Kv {
     scanned: Vec<u8>,
     /// Progress of the host's log; see [`durability`].
     logged: LogProgress,
+    /// See [`Kv::recovered_from_disks`].
+    recovered_from_disks: Option<Epoch>,
 }
 
 impl Kv {
@@ -147,6 +154,7 @@ impl Kv {
             donation: Records::new(&parameters),
             scanned: Vec::with_capacity(parameters.chunk_bytes),
             logged: LogProgress::new(&parameters),
+            recovered_from_disks: None,
             parameters,
         }
     }
@@ -175,6 +183,12 @@ impl Kv {
     /// Number of writes, over all streams, that are accepted and not known to be committed.
     pub fn undecided(&self) -> u64 {
         self.windows.iter().map(|window| window.accepted() - window.committed()).sum()
+    }
+
+    /// The newest epoch whose streams the node took from disks alone, because no member had them in memory any more.
+    /// Where writes are committed without waiting for disks, the last ones of this epoch may be lost.
+    pub fn recovered_from_disks(&self) -> Option<Epoch> {
+        self.recovered_from_disks
     }
 
     /// A digest of the committed content of the engine's memory. Two nodes have equal digests if, and except for
@@ -457,16 +471,12 @@ impl Kv {
             TIMER_LEAD => {
                 let own = self.node.index();
                 let due = self.leading.pace.fire(now);
-                if self.role != Role::Full || self.windows[own].is_empty() {
+                let is_settled = self.windows[own].is_empty() && !self.leading.awaits_disks();
+                if self.role != Role::Full || is_settled {
                     return;
                 }
                 if due {
-                    let accepted = self.windows[own].accepted();
-                    for follower in self.leading.followers().iter() {
-                        if let Some(numbers) = self.leading.resend(follower, accepted) {
-                            self.send_again(follower, numbers, io.effects);
-                        }
-                    }
+                    self.repeat_writes(io.effects);
                 }
                 arm(&mut self.leading.pace, TIMER_LEAD, io.effects);
             }
@@ -524,8 +534,8 @@ impl Engine for Kv {
     fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>) {
         let last = match event {
             Event::Reset => {
-                let counters = self.counters;
-                *self = Self { counters, ..Self::new(self.parameters.clone()) };
+                let Self { counters, recovered_from_disks, .. } = *self;
+                *self = Self { counters, recovered_from_disks, ..Self::new(self.parameters.clone()) };
                 true
             }
             Event::Configure(configuration) => {

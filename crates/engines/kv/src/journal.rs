@@ -16,6 +16,8 @@
 //!               zero(7) and the cuts
 //!            7  the node has sealed an epoch(4): it accepts nothing more in it, and has every entry committed in it
 //!            8  as 1, part of a snapshot: a committed entry that another member may lack
+//!            (1, 2, 7 in a snapshot: records for which the log has no room before the snapshot is complete; they follow
+//!            those in the log)
 //! Snapshot   0 what(1) zero(3) from(4): 0 mark, 1 the beginning, 3 slots, 4 sessions, 8 entries
 //! Part       0 next(4) zero(4)   then a record; no record if the part is not available yet
 //! ```

@@ -22,7 +22,7 @@ mod window;
 
 pub use client::{Client, ClientParameters, Completion, Outcome, ReadPolicy, RequestId, Task};
 pub use counters::COUNTER_HELP;
-pub use engine::{Kv, Role, version};
+pub use engine::{Kv, Role, epoch_of, version};
 pub use message::{Operation, SESSION_WINDOW, Status};
 pub use parameters::{Parameters, ParametersError, PlantedBug};
 pub use placement::{PARTITIONS, hash, partition};

@@ -39,9 +39,13 @@ pub struct Parameters {
     pub burst: usize,
     /// The most bytes of one message of a state transfer.
     pub chunk_bytes: usize,
-    /// How many full members have an entry on disk before it is committed; all of them if there are fewer. 0: the
-    /// hosts keep no logs. See [`crate::journal`].
+    /// How many full members have an entry on disk before it is committed, unless disks may lag; all of them if there
+    /// are fewer. 0: the hosts keep no logs. See [`crate::journal`].
     pub durable_copies: usize,
+    /// Where the hosts keep logs: if this is given, a write is committed without waiting for disks. A leader whose
+    /// oldest write that is not on disk at `durable_copies` full members was accepted longer ago accepts no further
+    /// one, and answers `Busy`.
+    pub disk_lag: Option<Duration>,
     /// Whether the engine has the operations that the engine in gateware lacks ([`Operation::is_beyond_gates`]).
     /// Without them it behaves as the gateware: it refuses these operations as `BadRequest`, drops only sessions
     /// of idle clients, and admits a dropped client as a new one.
@@ -68,6 +72,7 @@ impl Default for Parameters {
             burst: 64,
             chunk_bytes: 1280,
             durable_copies: 0,
+            disk_lag: None,
             beyond_gates: true,
             #[cfg(feature = "planted-bugs")]
             planted_bug: None,
@@ -125,6 +130,11 @@ impl Parameters {
     /// Whether the hosts keep logs.
     pub const fn is_durable(&self) -> bool {
         self.durable_copies > 0
+    }
+
+    /// Whether a write is committed only once it is on disk at enough members.
+    pub(crate) const fn waits_for_disks(&self) -> bool {
+        self.is_durable() && self.disk_lag.is_none()
     }
 
     /// The most entries of a stream that a node has accepted and that are not durable there. A disk that lags by
@@ -207,6 +217,8 @@ pub enum PlantedBug {
     ShortestAtRecovery,
     /// A member forgets that it was restored, and counts as one that has every committed entry.
     RestoredVotes,
+    /// A leader accepts writes however far the disks lag behind it.
+    LagNotBounded,
 }
 
 impl PlantedBug {
@@ -230,6 +242,9 @@ impl PlantedBug {
         Self::RestoredVotes,
     ];
 
+    /// The planted bugs of writes that are answered before they are on disk.
+    pub const OF_LAG: [Self; 1] = [Self::LagNotBounded];
+
     /// Name of the bug on command lines: lower case, words joined by hyphens.
     pub const fn name(self) -> &'static str {
         match self {
@@ -245,6 +260,7 @@ impl PlantedBug {
             Self::TooFewReports => "too-few-reports",
             Self::ShortestAtRecovery => "shortest-at-recovery",
             Self::RestoredVotes => "restored-votes",
+            Self::LagNotBounded => "lag-not-bounded",
         }
     }
 }

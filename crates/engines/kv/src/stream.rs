@@ -1,5 +1,6 @@
 //! Both ends of a stream: what a leader records about its followers, and when leader and follower repeat messages.
 
+use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
 use weft_time::{Duration, Instant};
@@ -77,6 +78,11 @@ pub(crate) struct Leading {
     followers: NodeSet,
     ledger: [Follower; NODES_MAX],
     burst: u64,
+    /// Length of the stream that enough members have on disk.
+    durable: u64,
+    /// When each write behind that length was accepted, if writes are committed without waiting for disks.
+    behind: VecDeque<Instant>,
+    disk_lag: Option<Duration>,
     /// The committed length that the followers were last sent.
     pub told: u64,
     pub pace: Pace,
@@ -88,6 +94,10 @@ impl Leading {
             followers: NodeSet::EMPTY,
             ledger: [Follower::default(); NODES_MAX],
             burst: parameters.burst as u64,
+            durable: 0,
+            // A follower has at most three windows of accepted entries that are not on its disk, and lacks at most one.
+            behind: VecDeque::with_capacity(parameters.disk_lag.map_or(0, |_| 4 * parameters.window)),
+            disk_lag: parameters.disk_lag,
             told: 0,
             pace: Pace::new(parameters),
         }
@@ -97,7 +107,8 @@ impl Leading {
     pub fn reset(&mut self, followers: NodeSet) {
         self.followers = followers;
         self.ledger = [Follower::default(); NODES_MAX];
-        self.told = 0;
+        (self.durable, self.told) = (0, 0);
+        self.behind.clear();
     }
 
     pub fn followers(&self) -> NodeSet {
@@ -127,6 +138,38 @@ impl Leading {
     pub fn note_durable(&mut self, from: NodeId, length: u64) {
         let follower = &mut self.ledger[from.index()];
         follower.durable = follower.durable.max(length);
+    }
+
+    /// Notes when the next write was accepted.
+    pub fn accepted(&mut self, now: Instant) {
+        if self.disk_lag.is_some() {
+            self.behind.push_back(now);
+        }
+    }
+
+    /// Notes the length that enough members have on disk. Returns whether it has grown.
+    pub fn enough_have(&mut self, length: u64) -> bool {
+        let grown = length.saturating_sub(self.durable);
+        self.behind.drain(..(grown as usize).min(self.behind.len()));
+        self.durable += grown;
+        grown > 0
+    }
+
+    /// Whether the oldest write that too few members have on disk was accepted longer ago than the disks may lag.
+    pub fn lags(&self, now: Instant) -> bool {
+        let oldest = self.disk_lag.zip(self.behind.front());
+        oldest.is_some_and(|(lag, accepted)| now > *accepted + lag)
+    }
+
+    /// Whether too few members have some write on disk that may be committed.
+    pub fn awaits_disks(&self) -> bool {
+        !self.behind.is_empty()
+    }
+
+    /// The first write that a follower is not known to have on disk, if that is one which too few members have.
+    pub fn not_on_disk(&self, follower: NodeId) -> Option<u64> {
+        let durable = self.ledger[follower.index()].durable;
+        (self.awaits_disks() && durable <= self.durable).then_some(durable + 1)
     }
 
     /// The length that a follower has acknowledged, if it is less than the leader's `accepted`.
@@ -206,6 +249,26 @@ mod tests {
         assert_eq!(leading.durable_at(2, NodeSet::first(1), 7), 7, "alone, it is all");
         leading.note_durable(node(1), 4);
         assert_eq!(leading.durable_at(2, full, 7), 5, "an old acknowledgement takes nothing back");
+    }
+
+    #[test]
+    fn the_disks_lag_from_the_oldest_write_that_too_few_have() {
+        let ms = |ms| Instant::ZERO + Duration::from_ms(ms);
+        let lag = Duration::from_ms(5);
+        let mut leading = Leading::new(&Parameters { disk_lag: Some(lag), ..Parameters::default() });
+        leading.reset(NodeSet::from_iter([node(1), node(2)]));
+        assert!(!leading.lags(ms(99)) && !leading.awaits_disks(), "nothing was accepted");
+        [1, 2, 8].into_iter().for_each(|at| leading.accepted(ms(at)));
+        assert!(!leading.lags(ms(6)));
+        assert!(leading.lags(ms(7)));
+        leading.note_durable(node(1), 2);
+        assert_eq!((leading.not_on_disk(node(1)), leading.not_on_disk(node(2))), (None, Some(1)));
+        assert!(leading.enough_have(2));
+        assert!(!leading.enough_have(1), "an old report takes nothing back");
+        assert!(!leading.lags(ms(13)) && leading.lags(ms(14)));
+        assert_eq!((leading.not_on_disk(node(1)), leading.not_on_disk(node(2))), (Some(3), Some(1)));
+        assert!(leading.enough_have(3));
+        assert!(!leading.lags(ms(99)) && leading.not_on_disk(node(2)).is_none());
     }
 
     #[test]

@@ -101,6 +101,11 @@ impl ViewChange {
         }))
     }
 
+    /// Whether no member has reported yet that it has every committed entry.
+    pub fn is_from_disks(&self) -> bool {
+        self.certain.is_empty()
+    }
+
     /// Where the streams of the node's base end; `None` while that is undecided.
     pub fn decide(&self) -> Result<Option<Lengths>, Lost> {
         let Some(own) = self.own() else { return Ok(None) };

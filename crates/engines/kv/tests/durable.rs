@@ -2,6 +2,7 @@
 
 use crate::network::{Faults, Network, small};
 use weft_kv::{Kv, Parameters};
+use weft_time::Duration;
 
 const POWER: Faults = Faults { power: true, ..Faults::ALL };
 
@@ -56,6 +57,23 @@ fn all_faults_and_power_cuts() {
         let sums = schedules(1_000..1_060, nodes, POWER);
         assert!(sums.power_cuts > 100 && sums.restored > 300 && sums.snapshots > 100, "{sums:?}");
     }
+}
+
+/// Writes are answered before they are on disk. Acknowledgements of what is on disk get lost, too, and a leader whose
+/// disks lag waits for them.
+#[test]
+fn lagging_disks_catch_up() {
+    let faults = Faults { crashes: false, partitions: false, ..Faults::ALL };
+    let mut refused = 0;
+    for seed in 2_000..2_020 {
+        println!("seed {seed}");
+        let copies = copies(3)[seed as usize % 2];
+        let parameters = Parameters { disk_lag: Some(Duration::from_us(100)), ..durable(copies) };
+        let mut network = Network::<Kv>::new(seed, 3, 6, 300, faults, parameters);
+        network.run();
+        refused += network.counters()["refused_busy"];
+    }
+    assert!(refused > 100, "{refused}");
 }
 
 #[cfg(feature = "planted-bugs")]

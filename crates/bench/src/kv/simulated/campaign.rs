@@ -1,12 +1,16 @@
 //! Fault campaigns of the key-value store.
 
 use serde::Serialize;
-use weft_check::{Options, Start, Verdict, lines};
-use weft_harness::{Campaign, CampaignResult, Cluster as Nodes, NODE_TIMES, Subject, Times, Trial};
+use weft_check::{Lag, Options, Start, Verdict, check_with_cuts, lines};
+use weft_cluster::KvConfig;
+use weft_harness::{
+    Campaign, CampaignResult, Cluster as Nodes, DRIFT_PPM, NODE_TIMES, Subject, Times, Trial,
+};
 use weft_kv::ReadPolicy;
 use weft_results::NicModel;
 use weft_sim::{FaultKinds, FaultPlan, NetworkProfile, PlanError};
 use weft_time::{Duration, Instant};
+use weft_waist::View;
 use weft_workload::{Distribution, Workload};
 use weft_workload::{Limit, Load};
 
@@ -41,6 +45,8 @@ pub struct StoreSubject {
     /// How many nodes have a write on disk when it is answered, if they have disks; `None`: a majority to all, by
     /// seed.
     pub durable_copies: Option<usize>,
+    /// If nodes with disks answer writes before these are on disk: how long the disks may lag.
+    pub disk_lag: Option<Duration>,
     /// Whether the result keeps the histories, 64 bytes for each operation.
     pub keep_histories: bool,
     /// Bug planted in the engine.
@@ -86,6 +92,8 @@ pub struct DiskFigures {
     pub power_cuts: u64,
     /// Writes that were acknowledged as durable and were lost at the end.
     pub durable_writes_lost: u64,
+    /// Writes that were answered before they were on disk, and were lost with the memory of all nodes.
+    pub undurable_writes_lost: u64,
     /// Number of runs in which any number of disks may be damaged.
     pub arbitrary_runs: u64,
     /// Number of these runs in which all data was lost and the cluster stopped.
@@ -98,12 +106,13 @@ pub struct StoreTrial {
     seed: u64,
     keeps_history: bool,
     disks: Option<DiskRegime>,
+    disk_lag: Option<Duration>,
     /// Time at which the clients begin no more operations.
     until: Instant,
 }
 
-/// Whether the nodes have disks.
-fn has_disks(runs: &Campaign) -> bool {
+/// Whether the nodes of a campaign have disks.
+pub fn has_disks(runs: &Campaign) -> bool {
     let of_plan =
         |plan: &FaultPlan| plan.faults.iter().any(|fault| FaultKinds::NONE.with(fault.kind()).has_disks());
     runs.plan.as_ref().map_or(runs.kinds.has_disks(), of_plan)
@@ -114,10 +123,24 @@ const fn regime(seed: u64) -> DiskRegime {
     if seed.is_multiple_of(4) { DiskRegime::Arbitrary } else { DiskRegime::OneGoodCopy }
 }
 
-/// How many nodes have a write on disk when it is answered, in the run of this seed: a majority to all.
-const fn copies(nodes: usize, seed: u64) -> usize {
-    let majority = nodes / 2 + 1;
-    majority + (seed / 4) as usize % (nodes - majority + 1)
+/// How many nodes have a write on disk when it is answered, in the run of this seed.
+fn copies(nodes: usize, seed: u64) -> usize {
+    let mut possible = KvConfig::durable_copies_of(nodes);
+    let count = possible.clone().count();
+    possible.nth((seed / 4) as usize % count).expect("there are so many")
+}
+
+/// A lag of the disks in nanoseconds, as long as any node's clock may show it.
+const fn on_any_clock(lag: Duration) -> u64 {
+    lag.as_ns() + lag.as_ns() * DRIFT_PPM as u64 / 1_000_000 + 1
+}
+
+/// The stream of a write: its epoch, and the leader of its key.
+fn stream_of(views: &[(Instant, View)], key: &[u8], version: weft_check::Version) -> u64 {
+    let epoch = weft_kv::epoch_of(version);
+    let view = views.iter().map(|(_, view)| view).find(|view| view.epoch == epoch);
+    let leader = view.and_then(|view| view.leader(weft_kv::partition(key)));
+    u64::from(epoch.0) << 8 | leader.map_or(0, |leader| leader.index() as u64)
 }
 
 impl StoreSubject {
@@ -128,6 +151,7 @@ impl StoreSubject {
             network: NetworkProfile::SWITCH,
             psp: false,
             durable_copies: None,
+            disk_lag: None,
             keep_histories: false,
             #[cfg(feature = "planted-bugs")]
             planted_bug: None,
@@ -183,13 +207,15 @@ impl Subject for StoreSubject {
             plan: plan.clone(),
             disks,
             durable_copies: disks.map_or(0, |_| self.durable_copies.unwrap_or(copies(runs.nodes, seed))),
+            disk_lag: self.disk_lag,
             planted: runs.planted,
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,
             #[cfg(feature = "planted-bugs")]
             disk_bug: self.disk_bug,
         })?;
-        Ok(StoreTrial { cluster, seed, keeps_history: self.keep_histories, disks, until: Instant::ZERO })
+        let (keeps_history, disk_lag) = (self.keep_histories, self.disk_lag);
+        Ok(StoreTrial { cluster, seed, keeps_history, disks, disk_lag, until: Instant::ZERO })
     }
 
     fn holds(&self) -> &'static str {
@@ -254,23 +280,31 @@ impl Trial for StoreTrial {
     fn judge(self, figures: &mut StoreFigures, wrong: &mut Vec<String>) {
         let has_halted = self.has_halted();
         let power_cuts = self.cluster.machines.world.fault_counts().power;
+        let views = self.cluster.machines.views();
+        let cuts = if self.disk_lag.is_some() { self.cluster.cuts() } else { Vec::new() };
         let (_, history) = self.cluster.into_parts();
-        let report = weft_check::check(&history, &Options::default());
+        let stream = |key: &[u8], version| stream_of(&views, key, version);
+        let lag_ns = self.disk_lag.map_or(0, on_any_clock);
+        let checked = check_with_cuts(&history, &cuts, &Lag { lag_ns, stream: &stream }, &Options::default());
+        let report = checked.report;
         figures.operations += report.operations;
         figures.lost_acknowledged_writes += report.lost_acknowledged_writes;
-        figures.linearizable += u64::from(report.verdict == Verdict::Linearizable);
-        figures.violated += u64::from(report.verdict == Verdict::Violation);
+        figures.linearizable +=
+            u64::from(report.verdict == Verdict::Linearizable && checked.violation.is_none());
+        let is_violated = report.verdict == Verdict::Violation || checked.violation.is_some();
+        figures.violated += u64::from(is_violated);
         if let Some(disks) = &mut figures.disks {
             disks.power_cuts += power_cuts;
-            // In this campaign every acknowledged write is durable at enough members, so each lost write was a
-            // durable one.
+            // What the check lets a cut lose was not durable at enough members; all other answered writes were.
             disks.durable_writes_lost += report.lost_acknowledged_writes;
+            disks.undurable_writes_lost += checked.lost_writes;
             disks.arbitrary_runs += u64::from(self.disks == Some(DiskRegime::Arbitrary));
             disks.halted_runs += u64::from(has_halted);
         }
         if report.lost_acknowledged_writes > 0 {
             wrong.push(format!("{} acknowledged writes are lost", report.lost_acknowledged_writes));
         }
+        wrong.extend(checked.violation);
         wrong.extend(report.violations.iter().map(ToString::to_string));
         if report.verdict == Verdict::Undecided {
             wrong.push("the check gave up".to_owned());

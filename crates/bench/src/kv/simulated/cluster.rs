@@ -1,10 +1,10 @@
 //! A simulated cluster of the key-value store, with methods to run and to inspect it.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use weft_check::History;
+use weft_check::{Cut, History};
 use weft_cluster::ServiceParameters;
 use weft_harness::{
     ClientMachine, Cluster as Nodes, ClusterHost, ClusterMachine, ClusterShape, DRIFT_PPM, Keys, LEASE,
@@ -14,7 +14,7 @@ use weft_kv::{Parameters, ReadPolicy};
 use weft_results::histogram::Recorder;
 use weft_sim::{FaultPlan, MachineId, NetworkProfile, PlanError};
 use weft_time::{Duration, Instant};
-use weft_waist::NodeSet;
+use weft_waist::{EngineState, Epoch, NodeSet};
 use weft_workload::Load;
 use weft_workload::{ClientShare, Workload};
 
@@ -65,6 +65,8 @@ pub struct ClusterParameters {
     pub disks: Option<DiskRegime>,
     /// How many nodes have a write on disk when it is answered; 0 if the nodes have no disks.
     pub durable_copies: usize,
+    /// If writes are answered before they are on so many disks: how long these may lag.
+    pub disk_lag: Option<Duration>,
     /// Bug planted in the engine.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<weft_kv::PlantedBug>,
@@ -107,6 +109,7 @@ impl Cluster {
             planted,
             former: BTreeMap::new(),
             disks: disks(parameters),
+            recovered: BTreeSet::new(),
         };
         let shape = ClusterShape {
             nodes: parameters.nodes,
@@ -196,6 +199,23 @@ impl Cluster {
         former.chain(current).map(|change| StatusChange { at: clock.world(change.at), ..*change }).collect()
     }
 
+    /// The losses of the memory of all nodes, after which they went on from disks alone.
+    pub(super) fn cuts(&self) -> Vec<Cut> {
+        let recovered = &self.machines.director.builder.recovered;
+        let running = self.machines.running().filter_map(|(_, node)| node.recovered_from_disks());
+        let epochs: BTreeSet<Epoch> = recovered.iter().copied().chain(running).collect();
+        let changes: Vec<_> = (0..self.machines.nodes()).flat_map(|node| self.status_changes(node)).collect();
+        let cut = |epoch: Epoch| {
+            let serves = |change: &&StatusChange| {
+                change.status.epoch > epoch && change.status.state == EngineState::Full
+            };
+            let served_again = changes.iter().filter(serves).map(|change| change.at).min()?;
+            let first_version = weft_kv::version(Epoch(epoch.0 + 1), 0);
+            Some(Cut { served_again_ns: served_again.as_ns(), first_version })
+        };
+        epochs.into_iter().filter_map(cut).collect()
+    }
+
     /// Measurements and history of all clients.
     pub(super) fn into_parts(mut self) -> (Recorder, History) {
         let mut recorders = Vec::new();
@@ -231,6 +251,7 @@ fn engine_parameters(parameters: &ClusterParameters) -> Parameters {
         retransmit: Duration::from_us(100),
         retransmit_max: Duration::from_ms(1),
         durable_copies: parameters.durable_copies,
+        disk_lag: parameters.disk_lag,
         window: if parameters.disks.is_some() { WINDOW_ON_DISKS } else { sizes.window },
         #[cfg(feature = "planted-bugs")]
         planted_bug: parameters.planted_bug,

@@ -7,7 +7,7 @@ mod nodes;
 mod timeline;
 mod turns;
 
-pub use campaign::{DiskFigures, StoreFigures, StoreSubject};
+pub use campaign::{DiskFigures, StoreFigures, StoreSubject, has_disks};
 pub use cluster::ClusterParameters;
 #[cfg(feature = "planted-bugs")]
 pub use disks::DiskBug;

@@ -1,6 +1,6 @@
 //! The nodes of a simulated cluster: NIC, engine and lease holder. The NIC is software or gateware.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weft_cluster::{AgentParameters, Incarnation};
 use weft_gateware::{EngineConfig, HbmTiming, MemoryTiming, RtlNic, RtlNicConfig};
@@ -129,6 +129,11 @@ impl NodeMachine {
         }
     }
 
+    /// The newest epoch that the node has recovered from disks alone.
+    pub(super) fn recovered_from_disks(&self) -> Option<Epoch> {
+        self.engine().and_then(|(engine, _)| engine.recovered_from_disks())
+    }
+
     /// Status of the engine.
     fn status(&self) -> EngineStatus {
         self.engine().map_or(self.host().node().engine_status(CALLED_SLOT), |(engine, _)| engine.status())
@@ -209,6 +214,8 @@ pub struct NodeBuilder {
     pub(super) former: BTreeMap<usize, Vec<StatusChange>>,
     /// The disks of the nodes, if they have any.
     pub(super) disks: Option<Disks>,
+    /// Epochs that crashed nodes have recovered from disks alone.
+    pub(super) recovered: BTreeSet<Epoch>,
 }
 
 impl Builder for NodeBuilder {
@@ -236,7 +243,7 @@ impl Builder for NodeBuilder {
         if let Some(disks) = &self.disks {
             disks.of(node).kill_process();
         }
-        self.former.entry(node).or_default().extend(remains.host().changes());
+        self.keep(node, &remains);
     }
 
     fn may_lose_power(&mut self, machines: &Machines<MachineOf<Self>>, _: &[usize], view: &View) -> bool {
@@ -248,7 +255,7 @@ impl Builder for NodeBuilder {
             disks.of(node).cut_power();
         }
         if let Some(remains) = remains {
-            self.former.entry(node).or_default().extend(remains.host().changes());
+            self.keep(node, &remains);
         }
     }
 
@@ -273,6 +280,12 @@ impl Builder for NodeBuilder {
 }
 
 impl NodeBuilder {
+    /// Keeps what is told about an incarnation when the run has ended.
+    fn keep(&mut self, node: usize, remains: &NodeMachine) {
+        self.former.entry(node).or_default().extend(remains.host().changes());
+        self.recovered.extend(remains.recovered_from_disks());
+    }
+
     /// Whether all data of the view survives a loss of the memory of all nodes, and of the disks of those in `without`.
     fn may_be_all(&self, machines: &Machines<MachineOf<Self>>, without: NodeSet, view: &View) -> bool {
         let is_current = |node: &NodeMachine| node.status().epoch == view.epoch;

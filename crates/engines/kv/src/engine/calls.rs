@@ -164,7 +164,9 @@ impl Kv {
             }
         }
         let own = self.node.index();
-        if self.windows[own].is_full() || self.lags(own) || self.windows[own].accepted() == NUMBER_MASK {
+        let lags =
+            self.lags(own) || self.leading.lags(now) && !self.parameters.planted(PlantedBug::LagNotBounded);
+        if self.windows[own].is_full() || lags || self.windows[own].accepted() == NUMBER_MASK {
             self.counters.refused_busy += 1;
             return Err(Status::Busy);
         }
@@ -203,6 +205,7 @@ impl Kv {
             self.leading.pace.progress(now);
         }
         self.windows[own].push(entry_of(&write, slot, Some(caller)), request.key, value);
+        self.leading.accepted(now);
         self.log_entry(own, &write, io.effects);
         let followers = self.leading.followers();
         if !followers.is_empty() {
@@ -210,7 +213,7 @@ impl Kv {
             self.leading.told = write.committed;
             arm(&mut self.leading.pace, TIMER_LEAD, io.effects);
         }
-        let is_decided = followers.is_empty() && !self.parameters.is_durable();
+        let is_decided = followers.is_empty() && !self.parameters.waits_for_disks();
         if is_decided || self.parameters.planted(PlantedBug::AcknowledgeBeforeReplicating) {
             self.commit_to(now, own, number, io);
         }

@@ -31,6 +31,9 @@ impl Kv {
             return;
         }
         let Some(targets) = self.targets() else { return };
+        if self.view_change.is_from_disks() {
+            self.recovered_from_disks = Some(self.base);
+        }
         let mut lacks_some = false;
         for (stream, (node, length)) in targets.into_iter().enumerate() {
             let accepted = self.windows[stream].accepted();

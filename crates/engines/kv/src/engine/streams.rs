@@ -194,13 +194,19 @@ impl Kv {
         }
     }
 
-    /// Commits as much of the node's own stream as all members have accepted and enough full members have on disk.
+    /// Commits as much of the node's own stream as all members have accepted and, unless writes are answered before
+    /// that, enough full members have on disk.
     pub(super) fn commit_what_all_have(&mut self, now: Instant, io: &mut Io<'_>) {
         let own = self.node.index();
         let mut shortest = self.leading.shortest(self.windows[own].accepted());
         if self.parameters.is_durable() {
             let copies = self.parameters.durable_copies;
-            shortest = shortest.min(self.leading.durable_at(copies, self.view.full, self.durable(own)));
+            let on_disk = self.leading.durable_at(copies, self.view.full, self.durable(own));
+            if self.parameters.waits_for_disks() {
+                shortest = shortest.min(on_disk);
+            } else if self.leading.enough_have(on_disk) {
+                self.leading.pace.progress(now);
+            }
         }
         if shortest > self.windows[own].committed() {
             self.commit_to(now, own, shortest, io);
@@ -223,6 +229,26 @@ impl Kv {
             let parts = [&write.header()[..], write.key, write.value];
             effects.send(NodeSet::EMPTY.with(to), Kind::Write as u8, &parts);
             self.counters.writes_resent += 1;
+        }
+    }
+
+    /// Repeats the writes that followers have not acknowledged. Once they have acknowledged all, repeats the first
+    /// one that a follower is not known to have on disk: it answers how far it has the stream there, and its earlier
+    /// answer may be lost.
+    pub(super) fn repeat_writes(&mut self, effects: &mut Effects) {
+        let own = self.node.index();
+        let accepted = self.windows[own].accepted();
+        for follower in self.leading.followers().iter() {
+            if let Some(numbers) = self.leading.resend(follower, accepted) {
+                self.send_again(follower, numbers, effects);
+            } else if let Some(number) = self.leading.not_on_disk(follower)
+                && let Some(kept) = self.windows[own].kept(number)
+            {
+                let write = self.write_of(own, number, kept);
+                let parts = [&write.header()[..], write.key, write.value];
+                effects.send(NodeSet::EMPTY.with(follower), Kind::Write as u8, &parts);
+                self.counters.writes_resent += 1;
+            }
         }
     }
 }
