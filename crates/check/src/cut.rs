@@ -524,7 +524,7 @@ mod tests {
             ]
         };
         let judge = |last| violation_of(&[CUT, second], &history(last));
-        assert_eq!([101, 100, 1].map(|last| judge(last)), [None, None, None]);
+        assert_eq!([101, 100, 1].map(&judge), [None, None, None]);
         assert!(judge(2).is_some(), "the first cut has lost it");
     }
 }
