@@ -111,6 +111,7 @@ model: build ## Check the consensus, the log and the register: small clusters ex
 cluster: build ## Nodes as a user starts them, killed in turn: two engines alone, then all at once under a checked load
 	tests/cluster.sh
 	tests/engines.sh
+	tests/keepers.sh
 	tests/durable.sh
 	tests/partings.sh
 	tests/names.sh

@@ -369,6 +369,20 @@ expect 'each [[peers]] becomes [[node]]' "$weft" start --config earlier.toml --n
 printf 'nodes = 1\naddress = "127.77.0.9:4794"\n' >earlier-service.toml
 expect 'address, lease_ms and state_file go into its [membership]' "$weft" membership --config earlier-service.toml
 
+# Keepers.
+kept() { printf '[membership]\ncoordinators = %s\n%s\n[[node]]\naddress = "127.77.0.1"\n[kv]\n' "$1" "${2-}" >kept.toml; }
+kept '[0, 1]'
+expect 'line 2: [membership] coordinators = [0, 1]: give the numbers of 1, 3 or 5 nodes' "$weft" start --config kept.toml --node 0
+kept '[1]'
+expect 'line 2: [membership] coordinators = [1]: there are nodes 0 to 0' "$weft" start --config kept.toml --node 0
+for line in 'address = "127.77.0.1:4794"' 'node = 0' 'state_file = "state.toml"'; do
+    kept '[0]' "$line"
+    expect "line 3: [membership] $line: with coordinators every node is a keeper" "$weft" start --config kept.toml --node 0
+done
+kept '[0]'
+expect 'kept.coordinator.node0: it is not there; restore the file' "$weft" start --config kept.toml --node 0
+expect 'every node is a keeper of the service' "$weft" membership --config kept.toml
+
 # Creating configuration files.
 expect 'one.toml: cannot be created' "$weft" init --dir one.toml
 cp one.toml weft.toml
@@ -378,6 +392,10 @@ rm weft.toml
 expect 'is not in 1..=16' "$weft" init --nodes 17 --dir new
 expect 'an address of its own' "$weft" init --addresses 10.0.0.1,10.0.0.2 --membership --dir new
 expect 'give an IPv4 or IPv6 address or a host name' "$weft" init --membership 10.0.0.256 --dir new
+expect 'cannot be used with' "$weft" init --keepers --membership --dir new
+touch weft.coordinator.node0
+expect 'weft.coordinator.node0: cannot be written: it is there already' "$weft" init --keepers
+rm weft.coordinator.node0
 expect 'cannot be used with' "$weft" init --nodes 3 --addresses 10.0.0.1 --dir new
 expect 'belongs to node 0 already' "$weft" init --addresses 10.0.0.1,10.0.0.1 --dir new
 expect 'give an IPv4 or IPv6 address or a host name' "$weft" init --addresses 10.0.0.256 --dir new

@@ -302,7 +302,8 @@ fn status_answers() -> [StatusAnswer; 4] {
     let member =
         MemberStatus { incarnation: Some(incarnation), lease_left: left, silent: None, reported: Epoch(4) };
     let cluster = ClusterName::default();
-    let service = ServiceStatus { cluster, phase: Phase::Running, view, replicas: 3, nodes: vec![member; 3] };
+    let (holder, nodes) = (NodeId::new(1), vec![member; 3]);
+    let service = ServiceStatus { cluster, phase: Phase::Running, view, replicas: 3, holder, term: 4, nodes };
     [
         StatusAnswer::Node(node),
         StatusAnswer::Engine(engine),

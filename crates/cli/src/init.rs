@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use weft_cluster::{
     ClusterConfig, ClusterName, DEFAULT_DATAGRAM_PORT, DEFAULT_REPLICAS, EnginesConfig, Host, KvConfig,
-    LockConfig, LogConfig, MEMBERSHIP_PORT, METRICS_PORT, ObjectConfig, PeerConfig, Peers, Place, REDIS_PORT,
-    ROCE_PORT, RedisConfig, TransactionsConfig,
+    LockConfig, LogConfig, MEMBERSHIP_PORT, METRICS_PORT, MembershipPlace, ObjectConfig, PeerConfig, Peers,
+    Place, REDIS_PORT, ROCE_PORT, RedisConfig, TransactionsConfig,
 };
+use weft_net::found_coordinators;
 use weft_waist::{NODES_MAX, NodeId};
 
 use crate::client::CONFIG;
@@ -35,10 +36,15 @@ pub(crate) struct InitArguments {
     #[arg(long, value_name = "A,B,C", value_delimiter = ',')]
     addresses: Vec<Host>,
     /// Configure the membership service as a process of its own at ADDRESS (`weft membership`), so that the cluster
-    /// survives the loss of any one node. Without this option node 0 runs it, and the cluster does not survive the
-    /// loss of node 0. ADDRESS is required with --addresses [default: a free loopback address]
+    /// survives the loss of any one node. Without this option and --keepers node 0 runs it, and the cluster does not
+    /// survive the loss of node 0. ADDRESS is required with --addresses [default: a free loopback address]
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1)]
     membership: Option<Option<Host>>,
+    /// Make every node a keeper of the membership service, so that the cluster survives the loss of any one node. The
+    /// first 1, 3 or 5 nodes are coordinators, which store the state of the service; a majority of them must run. Each
+    /// of them needs the file that is written for it beside weft.toml
+    #[arg(long, conflicts_with = "membership")]
+    keepers: bool,
     /// Accept clients of Redis on port 6379 of each node
     #[arg(long)]
     redis: bool,
@@ -78,8 +84,10 @@ impl InitArguments {
             Some(address) => address.clone(),
             None => None,
         };
-        let has_service = service.is_some();
         let mut config = configuration(self.name, &addresses, service).map_err(Failure::new)?;
+        if self.keepers {
+            add_keepers(&mut config);
+        }
         if is_loopback {
             config.mtu_bytes = LOOPBACK_MTU_BYTES;
         }
@@ -88,11 +96,15 @@ impl InitArguments {
         }
         // This text is checked and then written, so the file is known to be valid.
         let text = text(&config);
-        ClusterConfig::parse(&text).map_err(|reason| Failure::new(format_args!("--addresses: {reason}")))?;
+        let config = ClusterConfig::parse(&text)
+            .map_err(|reason| Failure::new(format_args!("--addresses: {reason}")))?
+            .located_at(&path);
         fs::create_dir_all(&self.dir)
             .map_err(|error| Failure::at(&self.dir, format_args!("cannot be created: {error}")))?;
+        found_coordinators(&config.service())
+            .map_err(|error| Failure::new(format_args!("{error}; choose another --dir")))?;
         write_new(&path, &text)?;
-        output::print(&instructions(&path, &addresses, has_service, (is_loopback, self.redis)))?;
+        output::print(&instructions(&path, &addresses, &config.membership, (is_loopback, self.redis)))?;
         Ok(Verdict::Good)
     }
 }
@@ -131,6 +143,15 @@ fn configuration(
     config.membership.node = if has_service { None } else { NodeId::new(0) };
     config.membership.serve.state_file = Some(Path::new(CONFIG).with_extension("membership.toml"));
     Ok(config)
+}
+
+/// Makes every node a keeper, and as many of them coordinators as there can be.
+fn add_keepers(config: &mut ClusterConfig) {
+    let most = config.peers.len();
+    let count = [5, 3, 1].into_iter().find(|count| *count <= most).expect("a cluster has nodes");
+    let membership = &mut config.membership;
+    (membership.node, membership.serve.state_file) = (None, None);
+    membership.coordinators = (0..count).filter_map(NodeId::new).collect();
 }
 
 /// Adds the Redis protocol server, and a store with the sizes that Redis clients expect: keys of up to 64 bytes, and
@@ -181,13 +202,17 @@ fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
 fn instructions(
     path: &Path,
     addresses: &[Host],
-    has_service: bool,
+    membership: &MembershipPlace,
     (is_loopback, redis): (bool, bool),
 ) -> String {
     let config = path.display();
     let place = if is_loopback { "in a terminal for each node" } else { "copy it to every node, and there" };
-    let mut text = format!("{config} is written; start the nodes, {place}:\n");
-    if has_service {
+    let mut text = format!("{config} is written");
+    if !membership.coordinators.is_empty() && !is_loopback {
+        text += ", and weft.coordinator.node* beside it: move each of these to the node in its name, and nowhere else";
+    }
+    let _ = writeln!(text, "; start the nodes, {place}:");
+    if membership.node.is_none() && membership.coordinators.is_empty() {
         let _ = writeln!(text, "    weft membership --config {config}");
     }
     for node in 0..addresses.len() {
@@ -198,8 +223,8 @@ fn instructions(
         let _ = writeln!(text, "    redis-cli -h {} set greeting hello", addresses[0]);
     }
     let _ = writeln!(text, "    weft txn --config {config} call deposit 0/1 --input 100");
-    if !has_service && addresses.len() > 1 {
-        text += "the cluster survives the loss of any node but node 0, which runs the membership service; with --membership of any\n";
+    if membership.node.is_some() && addresses.len() > 1 {
+        text += "the cluster survives the loss of any node but node 0, which runs the membership service; with --keepers of any\n";
     }
     text
 }
@@ -222,6 +247,12 @@ mod tests {
         assert_eq!(ClusterConfig::parse(&text).as_ref(), Ok(&config));
         let with_rounds = text.replace("# [rounds]\n# period_us", "[rounds]\nperiod_us");
         assert!(ClusterConfig::parse(&with_rounds).unwrap().engines.rounds.is_some());
+        let mut kept = config.clone();
+        add_keepers(&mut kept);
+        assert_eq!(kept.membership.coordinators, [0, 1, 2].map(|node| NodeId::new(node).unwrap()));
+        let commented = super::text(&kept);
+        assert!(commented.lines().all(|line| line.chars().count() <= 120), "{commented}");
+        assert_eq!(ClusterConfig::parse(&commented), Ok(kept));
         let service: Host = "service.example".parse().unwrap();
         let apart = configuration(ClusterName::default(), &addresses, Some(service.clone())).unwrap();
         assert_eq!(ClusterConfig::parse(&super::text(&apart)).as_ref(), Ok(&apart));

@@ -84,6 +84,11 @@ impl MembershipArguments {
     /// Runs a membership service, until SIGINT or SIGTERM (`weft membership`).
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         let config = ClusterConfig::load(&self.config)?;
+        if !config.membership.coordinators.is_empty() {
+            let reason =
+                "[membership] coordinators: every node is a keeper of the service; weft start runs both";
+            return Err(Failure::at(&self.config, reason));
+        }
         if let Some(node) = config.membership.node {
             return Err(Failure::at(
                 &self.config,

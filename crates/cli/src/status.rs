@@ -92,10 +92,12 @@ fn text(config: &ClusterConfig, status: &ClusterStatus, problems: &[String], cou
 }
 
 fn headline(status: &ClusterStatus) -> String {
-    let Some(ServiceStatus { phase, view, replicas, .. }) = &status.service else {
+    let Some(ServiceStatus { phase, view, replicas, holder, term, .. }) = &status.service else {
         return "the membership service does not answer".to_owned();
     };
-    match phase {
+    let held =
+        holder.map(|holder| format!("; node {} holds the membership service in term {term}", holder.index()));
+    let phase = match phase {
         Phase::Bootstrapping { .. } => "no view yet".to_owned(),
         Phase::Halted => "halted".to_owned(),
         Phase::Running => format!(
@@ -104,7 +106,8 @@ fn headline(status: &ClusterStatus) -> String {
             set(view.full),
             set(view.joining)
         ),
-    }
+    };
+    phase + &held.unwrap_or_default()
 }
 
 fn nodes(config: &ClusterConfig, status: &ClusterStatus) -> Table {
@@ -261,7 +264,11 @@ fn view_json(view: View) -> Value {
 }
 
 fn service_json(config: &ClusterConfig, service: Option<&ServiceStatus>) -> Value {
-    let address = config.membership.address.to_string();
+    let holder = service.and_then(|service| service.holder).map(|holder| holder.index());
+    let address = holder.map_or_else(
+        || config.membership.address.to_string(),
+        |holder| config.membership_places()[holder].to_string(),
+    );
     let Some(service) = service else { return json!({ "address": address, "answers": false }) };
     let (phase, missing) = match service.phase {
         Phase::Bootstrapping { missing } => ("bootstrapping", indices(missing)),
@@ -284,6 +291,8 @@ fn service_json(config: &ClusterConfig, service: Option<&ServiceStatus>) -> Valu
         "missing": missing,
         "view": view_json(service.view),
         "replicas": service.replicas,
+        "holder": holder,
+        "term": holder.map(|_| service.term),
         "nodes": members.collect::<Vec<_>>(),
     })
 }

@@ -31,13 +31,13 @@ pub struct NodeOverview {
 /// Status of a cluster at the time of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterStatus {
-    /// Status of the membership service; `None` if it has not answered in time.
+    /// Status of the membership service; `None` if it has not answered in time. Of its keepers, the holder answers.
     pub service: Option<ServiceStatus>,
     /// Status of the nodes, node 0 first; `None` for a node that has not answered all requests in time.
     pub nodes: Vec<Option<NodeOverview>>,
 }
 
-/// Index of the receiver of a request: a node, or after the last node the membership service.
+/// Index of the receiver of a request: a node, or after the last node the membership service or its keepers.
 type Target = usize;
 
 /// Requests the status of all nodes of a cluster and of its membership service, and waits for the answers, for at
@@ -47,7 +47,7 @@ type Target = usize;
 /// The system's error, if it grants no socket, or one of kind [`io::ErrorKind::NotFound`], if no name resolves.
 pub fn status(config: &ClusterConfig, patience: Duration) -> io::Result<ClusterStatus> {
     let nodes = config.peers.iter().map(|(_, peer)| peer.datagram_place());
-    let directory = Directory::open(nodes.chain([config.membership.address.clone()]).collect())?;
+    let directory = Directory::open(nodes.chain(config.membership_places()).collect())?;
     let socket = UdpSocket::bind(directory.any_address())?;
     let mut survey = Survey::new(config, directory);
     let end = Instant::now() + std::time::Duration::from_nanos(patience.as_ns());
@@ -70,7 +70,7 @@ pub fn status(config: &ClusterConfig, patience: Duration) -> io::Result<ClusterS
 
 struct Survey<'a> {
     config: &'a ClusterConfig,
-    /// The nodes, and behind them the membership service.
+    /// The nodes, and behind them the membership service or its keepers.
     directory: Directory,
     token: u64,
     wanted: BTreeSet<(Target, StatusPart)>,
@@ -79,12 +79,12 @@ struct Survey<'a> {
 
 impl<'a> Survey<'a> {
     fn new(config: &'a ClusterConfig, directory: Directory) -> Self {
-        let service = config.peers.len();
-        let part = |target| if target == service { StatusPart::Service } else { StatusPart::Node };
-        let wanted = (0..=service).map(|target| (target, part(target))).collect();
+        let (nodes, targets) = (config.peers.len(), config.peers.len() + config.membership_places().len());
+        let part = |target| if target < nodes { StatusPart::Node } else { StatusPart::Service };
+        let wanted = (0..targets).map(|target| (target, part(target))).collect();
         // The token makes sure that late answers to another survey are ignored.
         let token = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
-        let answers = vec![Vec::new(); service + 1];
+        let answers = vec![Vec::new(); targets];
         Self { config, directory, token, wanted, answers }
     }
 
@@ -111,11 +111,16 @@ impl<'a> Survey<'a> {
                 self.ask(socket, (target, part));
             }
         }
+        if matches!(answer, StatusAnswer::Service(_)) {
+            // Only the holder of the service answers.
+            self.wanted.retain(|(_, part)| *part != StatusPart::Service);
+        }
         self.answers[target].push(answer);
     }
 
     fn finish(mut self) -> ClusterStatus {
-        let service = self.answers.pop().into_iter().flatten().find_map(|answer| match answer {
+        let services = self.answers.split_off(self.config.peers.len());
+        let service = services.into_iter().flatten().find_map(|answer| match answer {
             StatusAnswer::Service(service) => Some(service),
             _ => None,
         });
@@ -149,8 +154,9 @@ impl ClusterStatus {
     pub fn problems(&self, config: &ClusterConfig) -> Vec<String> {
         let mut problems = Vec::new();
         match &self.service {
-            None => problems
+            None if config.membership.coordinators.is_empty() => problems
                 .push(format!("the membership service at {} does not answer", config.membership.address)),
+            None => problems.push("no keeper answers as holder of the membership service".to_owned()),
             Some(service) => match service.phase {
                 Phase::Bootstrapping { missing } => {
                     problems.push(format!("the first view waits for {}", list(missing.iter())))

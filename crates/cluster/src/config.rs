@@ -7,6 +7,7 @@
 //! [membership]                  # the membership service
 //! address = "10.0.0.1:4794"
 //! node = 0                      # node 0's process runs it; without this line `weft membership` does
+//!                               # or only: coordinators = [0, 1, 2], and every node is a keeper of it
 //!
 //! [[node]]                      # node 0
 //! address = "10.0.0.1"          # or a host name; RoCE v2 is on port 4791
@@ -49,7 +50,7 @@ use weft_waist::{NODES_MAX, NodeId};
 
 use crate::identity::ClusterName;
 use crate::place::{Family, Host, Place};
-use engines::{EnginesConfig, TransactionsConfig};
+use engines::{EnginesConfig, TransactionsConfig, file_of};
 pub use reference::configuration_reference;
 
 /// The UDP port of RoCE v2, as assigned by IANA. It cannot be configured, because the destination port identifies
@@ -59,6 +60,8 @@ pub const ROCE_PORT: u16 = 4791;
 pub const METRICS_PORT: u16 = 9479;
 /// Default TCP port for clients of Redis.
 pub const REDIS_PORT: u16 = 6379;
+/// Default UDP port of a membership service, and the port of every keeper.
+pub const MEMBERSHIP_PORT: u16 = 4794;
 /// Default UDP port of Weft's datagrams.
 pub const DEFAULT_DATAGRAM_PORT: u16 = 4793;
 /// Default length of a lease.
@@ -112,10 +115,13 @@ impl Default for RedisConfig {
 /// Address and host of the membership service of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MembershipPlace {
-    /// Host and UDP port at which the service receives heartbeats.
+    /// Host and UDP port at which the service receives heartbeats; with keepers, those of node 0.
     pub address: Place,
-    /// The node whose process runs the service; `None` if the service has its own process.
+    /// The node whose process runs the service; `None` if the service has its own process, or keepers.
     pub node: Option<NodeId>,
+    /// The coordinators of the register in which keepers store the service's state, 1, 3 or 5 nodes: then every node
+    /// runs a keeper. Empty if the service is one process.
+    pub coordinators: Vec<NodeId>,
     /// Parameters of the service.
     pub serve: ServeConfig,
 }
@@ -146,9 +152,11 @@ pub struct NodeConfig {
 /// Address of the membership service, and whether the process of this node runs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MembershipConfig {
-    /// Host and UDP port at which the service receives heartbeats.
+    /// Host and UDP port at which the service receives heartbeats; with keepers, those of node 0.
     pub address: Place,
-    /// Parameters of the service, if this process runs it.
+    /// As [`MembershipPlace::coordinators`].
+    pub coordinators: Vec<NodeId>,
+    /// Parameters of the service, if this process runs it, or a keeper of it.
     pub serve: Option<ServeConfig>,
 }
 
@@ -158,7 +166,8 @@ pub struct ServeConfig {
     /// Length of a lease: whole milliseconds in the file.
     pub lease: Duration,
     /// File for the state that the service needs after a restart; a configuration that was loaded from a file
-    /// always has one. Without it, a restarted service grants no lease to nodes that are still running.
+    /// always has one. Without it, a restarted service grants no lease to nodes that are still running. With keepers it
+    /// is the common prefix of the coordinators' files: see [`ServiceConfig::coordinator_file`].
     pub state_file: Option<PathBuf>,
 }
 
@@ -173,8 +182,10 @@ pub struct ServiceConfig {
     pub replicas: usize,
     /// How many nodes have a write of the key-value store on disk when it is answered; 0: none.
     pub durable_copies: u32,
-    /// The host and UDP port to listen at.
+    /// The host and UDP port to listen at; with keepers, those of node 0.
     pub address: Place,
+    /// As [`MembershipPlace::coordinators`].
+    pub coordinators: Vec<NodeId>,
     /// Parameters of the service.
     pub serve: ServeConfig,
 }
@@ -246,7 +257,8 @@ impl ClusterConfig {
     /// A cluster with the default name on Ethernet, whose membership service has its own process at `address`.
     pub fn new(peers: Peers, address: impl Into<Place>, engines: EnginesConfig) -> Self {
         let serve = ServeConfig { lease: DEFAULT_LEASE, state_file: None };
-        let membership = MembershipPlace { address: address.into(), node: None, serve };
+        let (address, coordinators) = (address.into(), Vec::new());
+        let membership = MembershipPlace { address, node: None, coordinators, serve };
         let cores = vec![CoresConfig::DEFAULT; peers.len()];
         let (name, mtu_bytes) = (ClusterName::default(), DEFAULT_MTU_BYTES);
         Self { name, mtu_bytes, metrics_port: None, membership, peers, cores, engines, redis: None }
@@ -263,18 +275,26 @@ impl ClusterConfig {
                 "cannot be read ({cause}); name the cluster's file by --config, or write one with weft init"
             ))
         })?;
-        let mut config = Self::parse(&text).map_err(error)?;
+        Ok(Self::parse(&text).map_err(error)?.located_at(path))
+    }
+
+    /// The same configuration as that of a file with this path: relative names of files in it start at its folder, and
+    /// it names the file of the membership service's state.
+    #[must_use]
+    pub fn located_at(self, path: &Path) -> Self {
+        let mut config = self;
         let beside = |name: &Path| path.parent().map_or_else(|| name.to_owned(), |folder| folder.join(name));
         let state_file = &mut config.membership.serve.state_file;
         *state_file = Some(match state_file {
             Some(name) => beside(name),
-            None => path.with_extension("membership.toml"),
+            None if config.membership.coordinators.is_empty() => path.with_extension("membership.toml"),
+            None => path.with_extension("coordinator"),
         });
         if let Some(transactions) = &mut config.engines.transactions {
             transactions.record = transactions.record.as_deref().map(beside);
         }
         config.engines.data_dir = config.engines.data_dir.as_deref().map(beside);
-        Ok(config)
+        config
     }
 
     /// Checks the text of a configuration file.
@@ -310,7 +330,7 @@ impl ClusterConfig {
         if self.peers.get(node).is_none() {
             return Err(NoSuchNode { node, nodes: self.peers.len() });
         }
-        let MembershipPlace { address, node: server, serve } = &self.membership;
+        let MembershipPlace { address, node: server, coordinators, serve } = &self.membership;
         let mut engines = self.engines.clone();
         if let Some(record) = engines.transactions.as_mut().and_then(|engine| engine.record.as_mut()) {
             *record = TransactionsConfig::record_of(record, node.index());
@@ -322,7 +342,8 @@ impl ClusterConfig {
             metrics_port: self.metrics_port,
             membership: MembershipConfig {
                 address: address.clone(),
-                serve: (*server == Some(node)).then(|| serve.clone()),
+                coordinators: coordinators.clone(),
+                serve: (*server == Some(node) || !coordinators.is_empty()).then(|| serve.clone()),
             },
             peers: self.peers.clone(),
             engines,
@@ -339,8 +360,15 @@ impl ClusterConfig {
             replicas: self.engines.replicas(self.peers.len()),
             durable_copies: self.engines.durable_copies(),
             address: self.membership.address.clone(),
+            coordinators: self.membership.coordinators.clone(),
             serve: self.membership.serve.clone(),
         }
+    }
+
+    /// Where the membership service receives heartbeats: one place, or that of each node's keeper.
+    pub fn membership_places(&self) -> Vec<Place> {
+        let MembershipPlace { address, coordinators, .. } = &self.membership;
+        membership_places(&self.peers, address, coordinators)
     }
 
     /// How the cores of a node wait.
@@ -359,12 +387,24 @@ impl ServiceConfig {
     pub fn family(&self) -> Option<Family> {
         self.peers.family().or_else(|| self.address.host.family())
     }
+
+    /// The file in which the coordinator at `node` stores its state: the state file's name, with `.node`*i* added.
+    /// `None` without a state file.
+    pub fn coordinator_file(&self, node: NodeId) -> Option<PathBuf> {
+        Some(file_of(self.serve.state_file.as_deref()?, node.index()))
+    }
 }
 
 impl NodeConfig {
     /// As [`ServiceConfig::family`].
     pub fn family(&self) -> Option<Family> {
         self.peers.family().or_else(|| self.membership.address.host.family())
+    }
+
+    /// As [`ClusterConfig::membership_places`].
+    pub fn membership_places(&self) -> Vec<Place> {
+        let MembershipConfig { address, coordinators, .. } = &self.membership;
+        membership_places(&self.peers, address, coordinators)
     }
 
     /// Address of this node.
@@ -380,7 +420,7 @@ impl NodeConfig {
         self.engines.replicas(self.peers.len())
     }
 
-    /// The configuration of the membership service, if the process of this node runs it.
+    /// The configuration of the membership service, if the process of this node runs it or a keeper of it.
     pub fn service(&self) -> Option<ServiceConfig> {
         Some(ServiceConfig {
             cluster: self.cluster,
@@ -388,6 +428,7 @@ impl NodeConfig {
             replicas: self.replicas(),
             durable_copies: self.engines.durable_copies(),
             address: self.membership.address.clone(),
+            coordinators: self.membership.coordinators.clone(),
             serve: self.membership.serve.clone()?,
         })
     }
@@ -471,6 +512,15 @@ impl Peers {
     pub fn iter(&self) -> impl Iterator<Item = (NodeId, &PeerConfig)> {
         (0..NODES_MAX).filter_map(NodeId::new).zip(&self.0)
     }
+}
+
+/// Where the keepers of these nodes receive heartbeats.
+fn keeper_places(peers: &Peers) -> impl Iterator<Item = Place> {
+    peers.iter().map(|(_, peer)| Place { host: peer.address.clone(), port: MEMBERSHIP_PORT })
+}
+
+fn membership_places(peers: &Peers, address: &Place, coordinators: &[NodeId]) -> Vec<Place> {
+    if coordinators.is_empty() { vec![address.clone()] } else { keeper_places(peers).collect() }
 }
 
 /// Why a host does not go together with these nodes: one of them has an address of the other version of IP.

@@ -16,8 +16,9 @@ use crate::message::{Datagram, Message, MessageError};
 #[cfg(feature = "planted-bugs")]
 use crate::planted::PlantedBug;
 use crate::record::Record;
-use crate::server::{Origin, Server};
+use crate::server::{Origin, Refused, Server};
 use crate::service::{Service, ServiceParameters};
+use crate::status::ServiceStatus;
 
 /// Limit of the queue of answers of a keeper that does not hold the service. More are dropped.
 const QUEUE_MAX: usize = 64;
@@ -256,6 +257,19 @@ impl<A: Copy> Keeper<A> {
         match &self.part {
             Part::Holds(held) if now < held.until => Some(&held.server),
             _ => None,
+        }
+    }
+
+    /// Status of the service, if this keeper holds it at `now`.
+    pub fn status(&self, now: Instant) -> Option<ServiceStatus> {
+        Some(ServiceStatus { holder: Some(self.number), ..self.held(now)?.status(now) })
+    }
+
+    /// The next misconfigured node to report to the operator: see [`Server::poll_refused`].
+    pub fn poll_refused(&mut self) -> Option<Refused<A>> {
+        match &mut self.part {
+            Part::Holds(held) => held.server.poll_refused(),
+            Part::Standby | Part::Claims { .. } => None,
         }
     }
 

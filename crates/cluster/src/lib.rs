@@ -68,15 +68,15 @@ pub use config::engines::{
 };
 pub use config::{
     ClusterConfig, ConfigError, CoresConfig, DEFAULT_DATAGRAM_PORT, DEFAULT_LEASE, DEFAULT_MTU_BYTES,
-    METRICS_PORT, MembershipConfig, MembershipPlace, NoSuchNode, NodeConfig, PeerConfig, Peers, REDIS_PORT,
-    ROCE_PORT, RedisConfig, ServeConfig, ServiceConfig, configuration_reference,
+    MEMBERSHIP_PORT, METRICS_PORT, MembershipConfig, MembershipPlace, NoSuchNode, NodeConfig, PeerConfig,
+    Peers, REDIS_PORT, ROCE_PORT, RedisConfig, ServeConfig, ServiceConfig, configuration_reference,
 };
 pub use durable::{Durable, DurableError, NodeRecord, Role};
 pub use identity::{ClusterId, ClusterName};
 pub use keeper::{Keeper, KeeperParameters};
 pub use lease::{LEASE_MAX, LEASE_MIN};
 pub use membership::{Action, Incarnation, Membership, Reason};
-pub use message::{Datagram, Heartbeat, MEMBERSHIP_PORT, Message, MessageError, Token, is_membership};
+pub use message::{Datagram, Heartbeat, Message, MessageError, Token, is_membership};
 pub use place::{Family, Host, HostName, NoPlace, Place};
 #[cfg(feature = "planted-bugs")]
 pub use planted::PlantedBug;

@@ -41,9 +41,6 @@ use crate::place::Family;
 use crate::profile::{Difference, Holder, PROFILE_BYTES_MAX, Profile};
 use crate::text::Text;
 
-/// Default UDP port of a membership service.
-pub const MEMBERSHIP_PORT: u16 = 4794;
-
 const MAGIC: [u8; 4] = *b"WFTM";
 const VERSION: u8 = 6;
 const HEADER_BYTES: usize = 36;

@@ -15,13 +15,20 @@
 //! | rest | the profile, if there is one |
 
 use weft_register::VALUE_BYTES_MAX;
-use weft_waist::{Epoch, NodeId, NodeSet};
+use weft_waist::{Epoch, NODES_MAX, NodeId, NodeSet};
 
+use crate::config::engines::{KEPT_NAMES_BYTES_MAX, NAMES_BYTES_MAX};
 use crate::durable::{Durable, Holders, NodeRecord, Role};
 use crate::identity::ClusterName;
 use crate::membership::Incarnation;
-use crate::profile::Profile;
+use crate::profile::{PROFILE_BYTES_MAX, Profile};
 
+/// Bytes of the longest record with one set of holders, without its profile.
+const BYTES_MAX: usize = 4 + 1 + 4 + 1 + 9 * NODES_MAX + 1 + 6 + 1 + ClusterName::BYTES_MAX;
+const _: () = assert!(
+    BYTES_MAX + PROFILE_BYTES_MAX - NAMES_BYTES_MAX + KEPT_NAMES_BYTES_MAX <= VALUE_BYTES_MAX,
+    "the profile of a cluster with keepers fits into the register"
+);
 const STORED: u8 = 1;
 const HALTED: u8 = 2;
 const NAMED: u8 = 4;

@@ -352,6 +352,8 @@ impl<A: Copy> Server<A> {
             phase: self.service.phase(),
             view: self.service.view(),
             replicas: self.service.size().1 as u8,
+            holder: None,
+            term: self.term,
             nodes: self.service.members_at(now),
         }
     }

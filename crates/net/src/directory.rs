@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use weft_cluster::{Family, Host, Place};
+use weft_cluster::{Family, Host, NodeConfig, Place};
 use weft_time::{Duration, Instant};
 
 use crate::resolve::{Lookup, RETRY, Resolver, choose, system_lookup};
@@ -101,6 +101,16 @@ impl Directory {
     /// The system's error, if it grants no thread.
     pub fn new(places: Vec<Place>, family: Family) -> io::Result<Self> {
         Self::with_lookup(places, family, system_lookup)
+    }
+
+    /// Where the nodes of a cluster receive Weft's datagrams, by number, and behind them, where the membership service
+    /// does: at one place, or at each keeper's. The own host is at `own`: the ports are bound to it.
+    pub(crate) fn of_cluster(config: &NodeConfig, own: IpAddr) -> io::Result<Self> {
+        let nodes = config.peers.iter().map(|(_, peer)| peer.datagram_place());
+        let own_host = &config.own().address;
+        let known = |place: Place| if place.host == *own_host { Place::new(own, place.port) } else { place };
+        let places = nodes.chain(config.membership_places()).map(known).collect();
+        Self::new(places, Family::of(own))
     }
 
     fn with_lookup(places: Vec<Place>, family: Family, lookup: impl Lookup) -> io::Result<Self> {

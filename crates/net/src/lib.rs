@@ -14,7 +14,8 @@
 //!   NIC on a port for frames ([`FrameDevice`]); [`Introduction`] and [`connect`]: how two programs' queue pairs meet;
 //! - [`RegionEnd`]: one end of two programs that write into each other's memory;
 //! - [`Directory`]: where the machines of a cluster are now, by address or by name;
-//! - [`Node`] and [`run_node`]: a node of a key-value cluster; [`run_membership`]: its membership service;
+//! - [`Node`] and [`run_node`]: a node of a cluster; [`run_membership`]: its membership service, if that is a process
+//!   of its own;
 //! - a server for clients of Redis at a node, if it is configured;
 //! - [`FileDisk`]: a file as the disk of a store;
 //! - [`transactions`]: a node that runs transactions;
@@ -105,7 +106,7 @@ pub use directory::{Directory, DirectoryError};
 pub use disk::{FileDisk, FileDiskError};
 pub use drive::{Endpoint, run};
 pub use frame_port::{FramePort, PacketPort, TapPort, XdpPort};
-pub use membership::{MembershipError, run_membership};
+pub use membership::{MembershipError, found_coordinators, run_membership};
 pub use metrics::MetricsError;
 pub use node::{Node, NodeError, run_node};
 pub use outgoing::Outgoing;

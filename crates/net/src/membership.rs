@@ -1,67 +1,85 @@
-//! A membership service behind a UDP port, with its state in a file.
+//! A membership service behind a UDP port: one process with its state in a file, or a keeper.
 
-use std::fs::File;
-use std::io::{self, Write};
+mod error;
+mod file;
+mod keeper;
+
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use weft_cluster::status::{StatusAnswer, StatusPart, is_status};
+use weft_cluster::status::{ServiceStatus, StatusAnswer, StatusPart, is_status};
 use weft_cluster::{
-    Durable, DurableError, Family, Host, NodeConfig, Origin, Phase, Reason, Server, ServerCounters, Service,
-    ServiceConfig, ServiceParameters,
+    Durable, Family, Host, Incarnation, NodeConfig, Origin, Phase, Reason, Refused, Server, ServerCounters,
+    Service, ServiceConfig, ServiceParameters,
 };
+use weft_register::is_register;
 use weft_time::Instant;
 use weft_waist::{NodeId, NodeSet, View};
 
 use crate::announcement::{Announcement, Announcer};
 use crate::resolve::own_address;
 use crate::status::StatusDesk;
-use crate::{BindError, Clock, Datagram, Directory, Endpoint, IdlePolicy, PortOptions, Stop, UdpPort, run};
+use crate::{Clock, Datagram, Directory, Endpoint, IdlePolicy, PortOptions, Stop, UdpPort, run};
+pub use error::MembershipError;
+use keeper::KeeperHost;
+pub use keeper::found_coordinators;
 
-/// Why a membership service does not run.
-#[derive(Debug, thiserror::Error)]
-pub enum MembershipError {
-    /// Its port cannot be opened.
-    #[error(transparent)]
-    Bind(#[from] BindError),
-    /// The state file exists and cannot be read.
-    #[error("state file {}: cannot be read: {source}", path.display())]
-    Unreadable {
-        /// Path of the state file.
-        path: PathBuf,
-        /// Error of the system.
-        source: io::Error,
-    },
-    /// The state file exists, but is damaged or belongs to another cluster.
-    #[error(
-        "state file {}: {source}; restore the file: to remove it and restart every node loses all data",
-        path.display()
-    )]
-    Unusable {
-        /// Path of the state file.
-        path: PathBuf,
-        /// What is wrong with its content.
-        source: DurableError,
-    },
-    /// The state cannot be stored, so the service may grant nothing that it could forget.
-    #[error("state file {}: cannot be written: {source}; the service does not run without, because it must not forget", path.display())]
-    Unwritable {
-        /// Path of the state file.
-        path: PathBuf,
-        /// Error of the system.
-        source: io::Error,
-    },
-    /// The socket cannot be used any more.
-    #[error("the network fails: {0}")]
-    Network(#[from] io::Error),
+/// Who runs the service.
+#[derive(Debug)]
+enum Seat {
+    /// This process alone, with its state file.
+    Single { server: Box<Server<SocketAddr>>, state_file: Option<PathBuf> },
+    /// One of the keepers in turn.
+    Keeper(Box<KeeperHost>),
 }
 
-/// The service with its state file, and what has been logged about it.
+impl Seat {
+    /// The server, while the service is here.
+    fn server(&self, now: Instant) -> Option<&Server<SocketAddr>> {
+        match self {
+            Self::Single { server, .. } => Some(server),
+            Self::Keeper(host) => host.keeper.held(now),
+        }
+    }
+
+    fn status(&self, now: Instant) -> Option<ServiceStatus> {
+        match self {
+            Self::Single { server, .. } => Some(server.status(now)),
+            Self::Keeper(host) => host.keeper.status(now),
+        }
+    }
+
+    fn poll_refused(&mut self) -> Option<Refused<SocketAddr>> {
+        match self {
+            Self::Single { server, .. } => server.poll_refused(),
+            Self::Keeper(host) => host.keeper.poll_refused(),
+        }
+    }
+
+    fn next_deadline(&self) -> Instant {
+        match self {
+            Self::Single { server, .. } => server.next_deadline(),
+            Self::Keeper(host) => host.keeper.next_deadline(),
+        }
+    }
+
+    fn tick(&mut self, now: Instant) {
+        match self {
+            Self::Single { server, .. } => server.tick(now),
+            Self::Keeper(host) => host.keeper.tick(now),
+        }
+    }
+}
+
+/// The service, and what has been logged about it.
 #[derive(Debug)]
 pub(crate) struct MembershipHost {
-    server: Server<SocketAddr>,
+    seat: Seat,
+    /// Number of nodes of the cluster.
+    nodes: usize,
     desk: StatusDesk,
-    state_file: Option<PathBuf>,
+    /// The term in which this keeper holds the service, as it was logged.
+    term: Option<u32>,
     announced: View,
     /// Whether it was logged that the cluster has halted.
     halted: bool,
@@ -102,16 +120,11 @@ fn origin(directory: &mut Directory, elsewhere: &mut NodeSet, node: NodeId, from
 impl MembershipHost {
     /// A service that continues from its state file, if there is one.
     pub(crate) fn open(config: &ServiceConfig, now: Instant) -> Result<Self, MembershipError> {
-        let ServiceConfig { cluster, peers, replicas, durable_copies, serve, .. } = config;
-        let parameters = ServiceParameters {
-            replicas: *replicas,
-            durable_copies: *durable_copies as usize,
-            ..ServiceParameters::new(peers.len(), serve.lease)
-        };
+        let ServiceConfig { cluster, serve, .. } = config;
+        let parameters = parameters(config);
         let stored = serve.state_file.as_deref().map(read_state).transpose()?.flatten();
         if let Some(path) = &serve.state_file {
-            check_writable(path)
-                .map_err(|source| MembershipError::Unwritable { path: path.clone(), source })?;
+            file::check_writable(path)?;
         }
         let restore = |durable: &Durable| {
             durable.check_cluster(*cluster)?;
@@ -125,23 +138,31 @@ impl MembershipHost {
             None => Service::new(parameters),
         };
         let agreed = stored.as_ref().and_then(Durable::profile);
-        Ok(Self {
-            server: Server::new(service).of_cluster(*cluster, agreed),
-            desk: StatusDesk::new(cluster.id()),
-            state_file: serve.state_file.clone(),
+        let server = Box::new(Server::new(service).of_cluster(*cluster, agreed));
+        Ok(Self::new(config, Seat::Single { server, state_file: serve.state_file.clone() }))
+    }
+
+    /// A keeper of the service at a node, whose process has this incarnation.
+    fn keeper(config: &ServiceConfig, process: (NodeId, Incarnation)) -> Result<Self, MembershipError> {
+        let host = KeeperHost::open(config, parameters(config), process)?;
+        Ok(Self::new(config, Seat::Keeper(Box::new(host))))
+    }
+
+    fn new(config: &ServiceConfig, seat: Seat) -> Self {
+        Self {
+            seat,
+            nodes: config.peers.len(),
+            desk: StatusDesk::new(config.cluster.id()),
+            term: None,
             announced: View::default(),
             halted: false,
             partitioned: NodeSet::EMPTY,
             elsewhere: NodeSet::EMPTY,
-        })
+        }
     }
 
-    /// The service that the process of this node runs, if it runs one.
-    pub(crate) fn of_node(config: &NodeConfig, now: Instant) -> Option<Result<Self, MembershipError>> {
-        Some(Self::open(&config.service()?, now))
-    }
-
-    /// Processes a datagram. The first places of `directory` are those of the nodes.
+    /// Processes a datagram. The first places of `directory` are those of the nodes; those of the keepers, if there are
+    /// any, follow.
     pub(crate) fn receive(
         &mut self,
         now: Instant,
@@ -151,141 +172,168 @@ impl MembershipHost {
         if is_status(datagram.bytes) {
             if let Some(request) =
                 self.desk.take(now, datagram.bytes).filter(|request| request.part == StatusPart::Service)
+                && let Some(status) = self.seat.status(now)
             {
-                let answer = StatusAnswer::Service(self.server.status(now));
-                self.desk.answer(datagram.from, &request, &answer);
+                self.desk.answer(datagram.from, &request, &StatusAnswer::Service(status));
             }
             return;
         }
-        // The server counts datagrams that are no heartbeat.
-        let (nodes, from) = (self.server.service().size().0, datagram.from);
+        let (nodes, from, bytes) = (self.nodes, datagram.from, datagram.bytes);
         let elsewhere = &mut self.elsewhere;
-        let _ = self.server.receive_from(now, from, datagram.bytes, |node| {
+        let origin = |node: NodeId| {
             // The service itself refuses the number of a node that does not exist.
             if node.index() < nodes { origin(directory, elsewhere, node, from.ip()) } else { Origin::Own }
-        });
+        };
+        // The server counts datagrams that are no heartbeat.
+        let _ = match &mut self.seat {
+            Seat::Single { server, .. } => server.receive_from(now, from, bytes, origin),
+            Seat::Keeper(host) if is_register(bytes) => {
+                host.receive_register(now, datagram, directory);
+                Ok(())
+            }
+            Seat::Keeper(host) => host.keeper.receive_from(now, from, bytes, origin),
+        };
     }
 
     pub(crate) fn next_deadline(&self) -> Instant {
-        self.server.next_deadline()
+        self.seat.next_deadline()
     }
 
     pub(crate) fn handle_deadline(&mut self, now: Instant) {
-        if now >= self.server.next_deadline() {
-            self.server.tick(now);
+        if now >= self.seat.next_deadline() {
+            self.seat.tick(now);
         }
     }
 
-    /// Stores the state that must survive a restart, then queues the answers.
-    pub(crate) fn transmit(&mut self, port: &mut UdpPort<SocketAddr>) -> Result<(), MembershipError> {
-        if let Some(durable) = self.server.take_unsaved()
-            && let Some(path) = &self.state_file
-        {
-            write_state(path, &durable)
-                .map_err(|source| MembershipError::Unwritable { path: path.clone(), source })?;
+    /// Stores the state that must survive a restart, then queues all datagrams.
+    pub(crate) fn transmit(
+        &mut self,
+        clock: Clock,
+        port: &mut UdpPort<SocketAddr>,
+        directory: &mut Directory,
+    ) -> Result<(), MembershipError> {
+        match &mut self.seat {
+            Seat::Single { server, state_file } => {
+                if let (Some(durable), Some(path)) = (server.take_unsaved(), state_file) {
+                    file::write(path, durable.to_toml().as_bytes())?;
+                }
+                while let Some((to, datagram)) = server.poll_transmit() {
+                    // If the port is full, the answer is lost like any other datagram: the node repeats its heartbeat.
+                    port.push(to, &datagram);
+                }
+            }
+            Seat::Keeper(host) => host.transmit(clock, port, directory)?,
         }
         self.desk.transmit(port);
-        while let Some((to, datagram)) = self.server.poll_transmit() {
-            // If the port is full, the answer is lost like any other datagram: the node repeats its heartbeat.
-            port.push(to, &datagram);
-        }
         Ok(())
     }
 
     /// Logs what has happened since the last call.
     pub(crate) fn report(&mut self, clock: Clock, now: Instant) {
-        while let Some(refused) = self.server.poll_refused() {
+        while let Some(refused) = self.seat.poll_refused() {
             tracing::warn!(
                 node = refused.node.index(),
                 from = %refused.from,
                 "membership {refused}"
             );
         }
-        let partitioned = self.server.partitioned();
+        self.report_term(now);
+        let Some(server) = self.seat.server(now) else { return };
+        let partitioned = server.partitioned();
         for node in partitioned.minus(std::mem::replace(&mut self.partitioned, partitioned)).iter() {
             let number = node.index();
-            let by = self.server.service().partitioned_from(node);
+            let by = server.service().partitioned_from(node);
             let line = format!("membership leaves out node {number}: {by}");
             tracing::warn!(node = number, "{line}");
         }
-        if let Some(announcement) = self.take_announcement(clock, now) {
-            announcement.log();
+        let view = server.service().view();
+        if view != std::mem::replace(&mut self.announced, view) {
+            let at_ns = clock.monotonic_ns(now);
+            Announcement { announcer: Announcer::Membership, view, at_ns }.log();
         }
-        let is_halted = self.server.service().phase() == Phase::Halted;
+        let is_halted = server.service().phase() == Phase::Halted;
         if is_halted && !std::mem::replace(&mut self.halted, true) {
-            let file = self.state_file.as_deref().unwrap_or(Path::new("its state file")).display();
-            tracing::error!(
-                %file,
-                "membership halted: {}: stop the service, remove {file}, and start the service and every node",
-                Reason::Halted
-            );
+            let why = Reason::Halted;
+            match &self.seat {
+                Seat::Single { state_file, .. } => {
+                    let file = state_file.as_deref().unwrap_or(Path::new("its state file")).display();
+                    tracing::error!(
+                        %file,
+                        "membership halted: {why}: stop the service, remove {file}, and start the service and every node"
+                    );
+                }
+                Seat::Keeper(_) => tracing::error!(
+                    "membership halted: {why}: stop every node, and found a new cluster by weft init --keepers"
+                ),
+            }
         }
     }
 
-    /// The view, if it has changed since the last call.
-    fn take_announcement(&mut self, clock: Clock, now: Instant) -> Option<Announcement> {
-        let view = self.server.service().view();
-        (view != self.announced).then(|| {
-            self.announced = view;
-            Announcement { announcer: Announcer::Membership, view, at_ns: clock.monotonic_ns(now) }
-        })
+    /// Logs when this keeper takes the service over, and when it does not hold it any more.
+    fn report_term(&mut self, now: Instant) {
+        let Seat::Keeper(host) = &self.seat else { return };
+        let term = host.keeper.held(now).map(|_| host.keeper.term());
+        let former = std::mem::replace(&mut self.term, term);
+        let node = host.node.index();
+        match (former, term) {
+            (_, Some(term)) if former != Some(term) => {
+                tracing::info!(node, term, "membership is held by node {node} in term {term}");
+            }
+            (Some(former), None) => tracing::warn!(
+                node,
+                term = former,
+                "membership is no longer held by node {node}: it has not renewed term {former} in time"
+            ),
+            _ => {}
+        }
     }
 
+    /// Counters of the service, if it is one process.
     pub(crate) fn counters(&self) -> ServerCounters {
-        self.server.counters()
+        match &self.seat {
+            Seat::Single { server, .. } => server.counters(),
+            Seat::Keeper(_) => ServerCounters::default(),
+        }
     }
 }
 
 /// The state in a file; `None` if there is no file.
 fn read_state(path: &Path) -> Result<Option<Durable>, MembershipError> {
-    match std::fs::read_to_string(path) {
-        Ok(text) => Durable::from_toml(&text)
-            .map(Some)
-            .map_err(|source| MembershipError::Unusable { path: path.to_owned(), source }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(MembershipError::Unreadable { path: path.to_owned(), source }),
+    let Some(bytes) = file::read(path)? else { return Ok(None) };
+    // What is not UTF-8 is no TOML either.
+    let durable = Durable::from_toml(&String::from_utf8_lossy(&bytes));
+    durable.map(Some).map_err(|source| MembershipError::Unusable { path: path.to_owned(), source })
+}
+
+fn parameters(config: &ServiceConfig) -> ServiceParameters {
+    ServiceParameters {
+        replicas: config.replicas,
+        durable_copies: config.durable_copies as usize,
+        ..ServiceParameters::new(config.peers.len(), config.serve.lease)
     }
 }
 
-/// More than the state of the largest cluster takes.
-const STATE_BYTES: usize = 4 << 10;
-
-/// Checks that a state can be stored: a missing folder or a full disk should be detected before a node relies on
-/// the service.
-fn check_writable(path: &Path) -> io::Result<()> {
-    let partial = partial(path);
-    let mut file = File::create(&partial)?;
-    file.write_all(&[b'\n'; STATE_BYTES])?;
-    file.sync_all()?;
-    std::fs::remove_file(&partial)
-}
-
-/// Name of the file before it is complete.
-fn partial(path: &Path) -> PathBuf {
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    partial.into()
-}
-
-/// Replaces the file as a whole: after a crash it holds the old state or the new one. The new state is on the disk
-/// when this function returns.
-fn write_state(path: &Path, durable: &Durable) -> io::Result<()> {
-    let partial = partial(path);
-    let mut file = File::create(&partial)?;
-    file.write_all(durable.to_toml().as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(&partial, path)?;
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
-}
-
-/// A membership service in a process of its own.
+/// A membership service in a thread of its own.
 struct Alone<'a> {
     host: MembershipHost,
     directory: Directory,
     clock: Clock,
     stop: &'a Stop,
     failure: Option<MembershipError>,
+}
+
+impl Alone<'_> {
+    fn run(mut self, port: UdpPort<SocketAddr>) -> Result<(), MembershipError> {
+        let (clock, stop) = (self.clock, self.stop);
+        run(&mut self, &mut [port], clock, IdlePolicy::SLEEP, stop)?;
+        if let Seat::Keeper(host) = &self.host.seat {
+            let node = host.node.index();
+            for (counter, count) in host.counters().into_iter().filter(|(_, count)| *count > 0) {
+                tracing::info!(node, counter, count, "node {node} counted {counter} {count}");
+            }
+        }
+        self.failure.map_or(Ok(()), Err)
+    }
 }
 
 impl Endpoint<SocketAddr> for Alone<'_> {
@@ -307,7 +355,7 @@ impl Endpoint<SocketAddr> for Alone<'_> {
         if self.failure.is_some() {
             return;
         }
-        if let Err(error) = self.host.transmit(&mut ports[0]) {
+        if let Err(error) = self.host.transmit(self.clock, &mut ports[0], &mut self.directory) {
             self.failure = Some(error);
             self.stop.request();
         } else {
@@ -325,15 +373,45 @@ impl Endpoint<SocketAddr> for Alone<'_> {
 pub fn run_membership(config: &ServiceConfig, stop: &Stop) -> Result<(), MembershipError> {
     let clock = Clock::starting_now();
     let Some(own) = own_address(&config.address.host, config.family(), stop)? else { return Ok(()) };
-    let mut ports = [UdpPort::bind(SocketAddr::new(own, config.address.port), &PortOptions::default())?];
+    let port = UdpPort::bind(SocketAddr::new(own, config.address.port), &PortOptions::default())?;
     let nodes = config.peers.iter().map(|(_, peer)| peer.datagram_place()).collect();
     let directory = Directory::new(nodes, Family::of(own))?;
     let host = MembershipHost::open(config, clock.now())?;
-    let address = ports[0].local_address();
+    let address = port.local_address();
     tracing::info!(%address, "membership ready on {address}");
-    let mut alone = Alone { host, directory, clock, stop, failure: None };
-    run(&mut alone, &mut ports, clock, IdlePolicy::SLEEP, stop)?;
-    alone.failure.map_or(Ok(()), Err)
+    Alone { host, directory, clock, stop, failure: None }.run(port)
+}
+
+/// A keeper of the membership service at a node. It has a thread of its own, so that the node's engines do not wait
+/// while its coordinator stores a state.
+pub(crate) struct NodeKeeper {
+    host: MembershipHost,
+    directory: Directory,
+    port: UdpPort<SocketAddr>,
+}
+
+impl NodeKeeper {
+    /// The keeper of this node at the address `own`; `None` if the cluster has no keepers.
+    pub(crate) fn open(
+        config: &NodeConfig,
+        own: IpAddr,
+        incarnation: Incarnation,
+    ) -> Result<Option<Self>, MembershipError> {
+        let Some(service) = config.service().filter(|service| !service.coordinators.is_empty()) else {
+            return Ok(None);
+        };
+        // Whoever has the port may write the coordinator's file.
+        let address = SocketAddr::new(own, service.address.port);
+        let port = UdpPort::bind(address, &PortOptions::default())?;
+        let host = MembershipHost::keeper(&service, (config.node, incarnation))?;
+        Ok(Some(Self { host, directory: Directory::of_cluster(config, own)?, port }))
+    }
+
+    /// Runs the keeper until `stop` is requested.
+    pub(crate) fn run(self, clock: Clock, stop: &Stop) -> Result<(), MembershipError> {
+        let Self { host, directory, port } = self;
+        Alone { host, directory, clock, stop, failure: None }.run(port)
+    }
 }
 
 #[cfg(test)]
@@ -364,12 +442,21 @@ mod tests {
             replicas: nodes,
             durable_copies: 0,
             address: Place::new(Ipv4Addr::LOCALHOST, 4794),
+            coordinators: Vec::new(),
             serve: ServeConfig { lease: Duration::from_ms(100), state_file: Some(state_file.to_owned()) },
         }
     }
 
     fn open(nodes: usize, state_file: &Path) -> Result<MembershipHost, MembershipError> {
         MembershipHost::open(&service(nodes, state_file), Instant::ZERO)
+    }
+
+    fn service_of(host: &MembershipHost) -> &Service {
+        host.seat.server(Instant::ZERO).unwrap().service()
+    }
+
+    fn transmit(host: &mut MembershipHost, port: &mut UdpPort<SocketAddr>) -> Result<(), MembershipError> {
+        host.transmit(Clock::starting_now(), port, &mut directory(&peers(1)))
     }
 
     fn profile(nodes: usize) -> weft_cluster::Profile {
@@ -424,13 +511,13 @@ mod tests {
         for node in 0..2 {
             let datagram = Datagram { from: place(node), bytes: &heartbeat(2, node), identification: 0 };
             host.receive(Instant::ZERO, datagram, &mut directory(&peers(2)));
-            host.transmit(&mut ports).unwrap();
+            transmit(&mut host, &mut ports).unwrap();
         }
         assert!(ports.queued() >= 2);
-        let view = host.server.service().view();
+        let view = service_of(&host).view();
         assert_eq!(view.full.len(), 2);
         let restored = open(2, &path).unwrap();
-        assert_eq!(restored.server.service().view(), view);
+        assert_eq!(service_of(&restored).view(), view);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing half-written is left");
         let error = open(3, &path).unwrap_err().to_string();
         assert!(error.contains("describes 2 nodes, but 3 are configured"), "{error}");
@@ -458,7 +545,7 @@ mod tests {
             text += &format!("[[node]]\naddress = \"127.0.0.{}\"\n", node + 1);
         }
         let config = ClusterConfig::parse(&text).unwrap().node(weft_waist::NodeId::new(0).unwrap()).unwrap();
-        let mut host = MembershipHost::of_node(&config, Instant::ZERO).unwrap().unwrap();
+        let mut host = MembershipHost::open(&config.service().unwrap(), Instant::ZERO).unwrap();
         let mut directory = directory(&config.peers);
         let mut beat = |ms, node, epoch: u32, state| {
             let status = weft_waist::EngineStatus { epoch: weft_waist::Epoch(epoch), state };
@@ -466,7 +553,7 @@ mod tests {
             let now = Instant::ZERO + Duration::from_ms(ms);
             let datagram = Datagram { from: place(node), bytes: &bytes, identification: 0 };
             host.receive(now, datagram, &mut directory);
-            host.server.service().view()
+            service_of(&host).view()
         };
         for (epoch, state) in [(0, EngineState::Starting), (1, EngineState::Full)] {
             (0..5).for_each(|node| {
@@ -498,7 +585,7 @@ mod tests {
                 host.receive(now, datagram, &mut directory);
             }
         });
-        assert_eq!(host.server.service().view().full.len(), 1);
+        assert_eq!(service_of(&host).view().full.len(), 1);
         assert_eq!(host.counters().list()[5], ("heartbeats_from_elsewhere", 3));
         let line = "membership drops what node 0 sends from 127.0.0.2: localhost is at 127.0.0.1";
         assert_eq!(said.matches(line).count(), 2, "{said}");
@@ -514,7 +601,7 @@ mod tests {
         let mut out = port();
         let datagram = Datagram { from: place(0), bytes: &heartbeat(1, 0), identification: 0 };
         host.receive(Instant::ZERO, datagram, &mut directory(&peers(1)));
-        assert!(matches!(host.transmit(&mut out), Err(MembershipError::Unwritable { .. })));
+        assert!(matches!(transmit(&mut host, &mut out), Err(MembershipError::Unwritable { .. })));
         assert_eq!(out.queued(), 0);
     }
 

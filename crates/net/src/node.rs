@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use weft_cluster::status::{COUNTERS_PER_PAGE, CounterPage, NodeStatus, StatusAnswer, StatusPart, is_status};
 use weft_cluster::{
-    AgentParameters, Family, Incarnation, Mismatch, NodeConfig, Place, ROCE_PORT, Reason, Text, is_membership,
+    AgentParameters, Incarnation, Mismatch, NodeConfig, ROCE_PORT, Reason, Text, is_membership,
 };
 use weft_kv::Role;
 use weft_nic::{Card, HostCommand};
@@ -25,7 +25,7 @@ use crate::announcement::{Announcement, Announcer, name_of};
 use crate::cluster_card::ClusterCard;
 use crate::data::{WAKE, open_log};
 use crate::inside;
-use crate::membership::MembershipHost;
+use crate::membership::{MembershipHost, NodeKeeper};
 use crate::metrics::{Board, MetricsError, MetricsServer};
 use crate::readings;
 use crate::redis::{RedisError, RedisServer};
@@ -149,7 +149,8 @@ pub struct Node<'a> {
     clock: Clock,
     card: ClusterCard,
     node: weft_node::Node<NodeHalf>,
-    /// Where the nodes receive Weft's datagrams, by number, and behind them, where the membership service does.
+    /// Where the nodes receive Weft's datagrams, by number, and behind them, where the membership service or each of
+    /// its keepers does.
     directory: Directory,
     /// Number of nodes of the cluster.
     nodes: usize,
@@ -193,11 +194,13 @@ impl<'a> Node<'a> {
         let datagram_port = config.own().datagram_port;
         let mut ports = vec![open(datagram_port, &standard)?, open(ROCE_PORT, &roce)?, open(0, &standard)?];
         let mut port_names = vec!["datagram", "roce", "agent"];
-        if config.membership.serve.is_some() {
-            ports.push(open(config.membership.address.port, &standard)?);
+        let service = config.service().filter(|service| service.coordinators.is_empty());
+        let service = service.map(|service| {
+            ports.push(open(service.address.port, &standard)?);
             port_names.push("membership");
-        }
-        let service = MembershipHost::of_node(config, clock.now()).transpose()?;
+            Ok::<_, NodeError>(MembershipHost::open(&service, clock.now())?)
+        });
+        let service = service.transpose()?;
         let record =
             config.engines.transactions.as_ref().and_then(|transactions| transactions.record.clone());
         let open_record =
@@ -238,7 +241,10 @@ impl<'a> Node<'a> {
         let parameters = NodeParameters {
             node: config.node,
             incarnation,
-            agent: AgentParameters::default(),
+            agent: AgentParameters {
+                keepers: config.membership_places().len(),
+                ..AgentParameters::default()
+            },
             identity: Some((config.cluster, config.profile())),
         };
         let (number, address) = (config.node.index(), ports[DATAGRAM].local_address());
@@ -247,7 +253,7 @@ impl<'a> Node<'a> {
             clock,
             card: ClusterCard::new(card, config.peers.len(), own),
             node: weft_node::Node::new(parameters, halves),
-            directory: directory(config, own)?,
+            directory: Directory::of_cluster(config, own)?,
             nodes: config.peers.len(),
             service,
             record,
@@ -479,14 +485,15 @@ impl<'a> Node<'a> {
                 }
             }
         }
-        if let Some(heartbeat) = self.node.poll_membership(now)
-            && let Some(address) = self.directory.address(nodes)
-        {
-            self.directory.note_sent(now, nodes);
-            ports[AGENT].push(address, &heartbeat);
+        if let Some(heartbeat) = self.node.poll_membership(now) {
+            let keeper = nodes + self.node.keeper();
+            if let Some(address) = self.directory.address(keeper) {
+                self.directory.note_sent(now, keeper);
+                ports[AGENT].push(address, &heartbeat);
+            }
         }
         if let Some(service) = &mut self.service {
-            if let Err(error) = service.transmit(&mut ports[SERVICE]) {
+            if let Err(error) = service.transmit(self.clock, &mut ports[SERVICE], &mut self.directory) {
                 self.fail(error.into());
             } else {
                 service.report(self.clock, now);
@@ -610,7 +617,7 @@ impl Endpoint<SocketAddr> for Node<'_> {
             }
             DATAGRAM => self.card.receive_datagram(now, node, datagram),
             ROCE => self.card.receive_roce(now, &self.directory, datagram),
-            AGENT if sender == Some(self.nodes) => {
+            AGENT if sender.is_some_and(|sender| sender >= self.nodes) => {
                 let card = &mut OwnCard { card: self.card.card_mut(), now };
                 self.node.receive_membership(now, datagram.bytes, card);
             }
@@ -679,14 +686,40 @@ impl Endpoint<SocketAddr> for Node<'_> {
 /// Runs a node in this thread, on the configured core, until `stop` is requested. It [logs](crate::log) the events of
 /// [`Node`], beginning with `node 0 ready on 127.0.0.1:4793`, and at the end every counter that is not zero (`node 0
 /// counted writes_led 12`). If the node is configured by name, it waits until the name resolves to an address of this
-/// machine.
+/// machine. In a cluster with keepers, another thread runs the node's keeper meanwhile.
 ///
 /// # Errors
 /// Why the node cannot run, in one line with the remedy.
 pub fn run_node(config: &NodeConfig, registry: &Registry<'_>, stop: &Stop) -> Result<(), NodeError> {
-    config.cores.core.map_or(Ok(()), keep_to_core)?;
     let Some(own) = own_address(&config.own().address, config.family(), stop)? else { return Ok(()) };
     let clock = Clock::starting_now();
+    let Some(keeper) = NodeKeeper::open(config, own, first_incarnation())? else {
+        return run_engines(config, own, registry, (clock, stop));
+    };
+    let engines_ended = Stop::new()?;
+    let log = tracing::dispatcher::get_default(Clone::clone);
+    std::thread::scope(|scope| {
+        let keeper = scope.spawn(|| {
+            let kept = tracing::dispatcher::with_default(&log, || keeper.run(clock, &engines_ended));
+            stop.request();
+            kept
+        });
+        let ended = run_engines(config, own, registry, (clock, stop));
+        // The keeper has stayed to confirm that the node leaves.
+        engines_ended.request();
+        let kept = keeper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        ended.and(kept.map_err(NodeError::Membership))
+    })
+}
+
+/// Runs a node without its keeper.
+fn run_engines(
+    config: &NodeConfig,
+    own: IpAddr,
+    registry: &Registry<'_>,
+    (clock, stop): (Clock, &Stop),
+) -> Result<(), NodeError> {
+    config.cores.core.map_or(Ok(()), keep_to_core)?;
     let policy = IdlePolicy::share_then_sleep(config.cores.spin);
     let (mut node, mut ports) = Node::open(config, own, registry, (clock, stop))?;
     run(&mut node, &mut ports, clock, policy, stop)?;
@@ -717,16 +750,6 @@ pub fn run_node(config: &NodeConfig, registry: &Registry<'_>, stop: &Stop) -> Re
         }
     }
     node.into_result()
-}
-
-/// Where the nodes and, behind them, the membership service are. The own host's address is known, because the ports are
-/// bound to it.
-fn directory(config: &NodeConfig, own: IpAddr) -> io::Result<Directory> {
-    let nodes = config.peers.iter().map(|(_, peer)| peer.datagram_place());
-    let places = nodes.chain([config.membership.address.clone()]);
-    let own_host = &config.own().address;
-    let known = |place: Place| if place.host == *own_host { Place::new(own, place.port) } else { place };
-    Directory::new(places.map(known).collect(), Family::of(own))
 }
 
 /// The largest path MTU of RoCE v2 whose packets fit into the network's.

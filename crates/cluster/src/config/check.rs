@@ -4,13 +4,13 @@ use weft_time::Duration;
 use weft_waist::NodeId;
 
 use super::engines::{
-    DEFAULT_REPLICAS, ENGINES_MAX, EnginesConfig, KvConfig, LockConfig, LogConfig, NAMES_BYTES_MAX,
-    ObjectConfig, RoundsConfig, TransactionsConfig,
+    DEFAULT_REPLICAS, ENGINES_MAX, EnginesConfig, KEPT_NAMES_BYTES_MAX, KvConfig, LockConfig, LogConfig,
+    NAMES_BYTES_MAX, ObjectConfig, RoundsConfig, TransactionsConfig,
 };
 use super::read::{Document, Section};
 use super::{
-    ClusterConfig, CoresConfig, MembershipPlace, PeerConfig, Peers, ROCE_PORT, RedisConfig, ServeConfig,
-    contradiction, keys,
+    ClusterConfig, CoresConfig, MEMBERSHIP_PORT, MembershipPlace, PeerConfig, Peers, ROCE_PORT, RedisConfig,
+    ServeConfig, contradiction, keeper_places, keys,
 };
 use crate::identity::ClusterName;
 use crate::place::{Host, Place};
@@ -31,7 +31,7 @@ pub(super) fn check(text: &str) -> Result<ClusterConfig, String> {
     let (peers, cores) = check_nodes(&document.tables(&keys::NODE)?, spin_us)?;
     let membership = check_membership(&document.table(&keys::MEMBERSHIP)?, &peers)?;
     let engines = check_engines(&document, (&cluster, mtu_bytes), &peers)?;
-    check_names(&peers, &engines)?;
+    check_names(&peers, &engines, !membership.coordinators.is_empty())?;
     let redis = check_redis(&document.table(&keys::REDIS)?, engines.kv.as_ref())?;
     Ok(ClusterConfig { name, mtu_bytes, metrics_port, membership, peers, cores, engines, redis })
 }
@@ -78,6 +78,12 @@ fn check_nodes(sections: &[Section<'_>], spin_us: u64) -> Result<(Peers, Vec<Cor
 }
 
 fn check_membership(section: &Section<'_>, peers: &Peers) -> Result<MembershipPlace, String> {
+    if let Some(coordinators) = section.numbers(&keys::COORDINATORS)? {
+        return check_keepers(section, peers, &coordinators);
+    }
+    if !section.has(&keys::SERVICE_ADDRESS) {
+        return Err(section.missing(&keys::SERVICE_ADDRESS));
+    }
     let address: Place = section.parsed(&keys::SERVICE_ADDRESS)?;
     let refuse = |reason: String| Err(section.refuse(&keys::SERVICE_ADDRESS, reason));
     if address.port == 0 || !address.host.is_reachable() {
@@ -113,19 +119,57 @@ fn check_membership(section: &Section<'_>, peers: &Peers) -> Result<MembershipPl
     }
     let lease = Duration::from_ms(section.number(&keys::LEASE_MS)?);
     let serve = ServeConfig { lease, state_file: section.file(&keys::STATE_FILE)? };
-    Ok(MembershipPlace { address, node, serve })
+    Ok(MembershipPlace { address, node, coordinators: Vec::new(), serve })
 }
 
-/// Checks that a message of a starting node has room for all names.
-fn check_names(peers: &Peers, engines: &EnginesConfig) -> Result<(), String> {
+/// Checks the membership service of a cluster whose nodes are keepers.
+fn check_keepers(section: &Section<'_>, peers: &Peers, numbers: &[u64]) -> Result<MembershipPlace, String> {
+    let others = [&keys::SERVICE_ADDRESS, &keys::SERVICE_NODE, &keys::STATE_FILE];
+    if let Some(other) = others.into_iter().find(|key| section.has(key)) {
+        let reason =
+            "with coordinators every node is a keeper of the service; remove this line, or `coordinators`";
+        return Err(section.refuse(other, reason));
+    }
+    let refuse = |reason: String| Err(section.refuse(&keys::COORDINATORS, reason));
+    if !matches!(numbers.len(), 1 | 3 | 5) {
+        return refuse("give the numbers of 1, 3 or 5 nodes, of which a majority must run".to_owned());
+    }
+    let mut coordinators = Vec::with_capacity(numbers.len());
+    for &number in numbers {
+        let Some(node) = NodeId::new(number as usize).filter(|node| peers.get(*node).is_some()) else {
+            return refuse(format!("there are nodes 0 to {}", peers.len() - 1));
+        };
+        if coordinators.contains(&node) {
+            return refuse(format!("node {number} is there twice; give each once"));
+        }
+        coordinators.push(node);
+    }
+    let owner = peers.iter().find(|(_, peer)| peer.datagram_port == MEMBERSHIP_PORT);
+    if let Some((owner, _)) = owner {
+        let owner = owner.index();
+        return refuse(format!(
+            "keepers use port {MEMBERSHIP_PORT}, which is the datagram_port of node {owner}; choose another there"
+        ));
+    }
+    let lease = Duration::from_ms(section.number(&keys::LEASE_MS)?);
+    let address = keeper_places(peers).next().expect("a cluster has nodes");
+    let serve = ServeConfig { lease, state_file: None };
+    Ok(MembershipPlace { address, node: None, coordinators, serve })
+}
+
+/// Checks that a message of a starting node, and the register of keepers, have room for all names.
+fn check_names(peers: &Peers, engines: &EnginesConfig, has_keepers: bool) -> Result<(), String> {
     let places = peers.iter().map(|(_, peer)| peer.datagram_place().encoded_bytes());
     let objects = engines.objects.iter().flat_map(|object| [&object.name, &object.data_type]);
     let names = objects.chain(engines.logs.iter().map(|log| &log.name)).map(|name| 1 + name.len());
     let bytes: usize = places.chain(names).sum();
-    if bytes > NAMES_BYTES_MAX {
+    let (place, most) = match has_keepers {
+        true => ("the register of the keepers", KEPT_NAMES_BYTES_MAX),
+        false => ("a message", NAMES_BYTES_MAX),
+    };
+    if bytes > most {
         return Err(format!(
-            "the names of nodes, objects and logs take {bytes} bytes of a message that has room for {NAMES_BYTES_MAX}: \
-             shorten them"
+            "the names of nodes, objects and logs take {bytes} bytes of {place} that has room for {most}: shorten them"
         ));
     }
     Ok(())

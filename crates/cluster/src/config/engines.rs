@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use weft_time::Duration;
 
@@ -15,6 +15,9 @@ pub const NAME_BYTES_MAX: usize = 32;
 /// The most bytes that the hosts of all nodes and the names of all objects, their types and logs take in a message. It
 /// is more than any number of engines takes on 16 nodes with IPv4 addresses.
 pub const NAMES_BYTES_MAX: usize = 1_290;
+
+/// As [`NAMES_BYTES_MAX`], for a cluster with keepers, who store these names in their register.
+pub(crate) const KEPT_NAMES_BYTES_MAX: usize = 960;
 
 /// The engines of a cluster, the same at all of its nodes. There are 1 to 16.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -105,11 +108,16 @@ pub struct TransactionsConfig {
 impl TransactionsConfig {
     /// The file in which a node records, from the common prefix of all nodes' files.
     #[must_use]
-    pub fn record_of(record: &std::path::Path, node: usize) -> PathBuf {
-        let mut name = record.as_os_str().to_owned();
-        name.push(format!(".node{node}"));
-        name.into()
+    pub fn record_of(record: &Path, node: usize) -> PathBuf {
+        file_of(record, node)
     }
+}
+
+/// The file of a node, from the common prefix of all nodes' files.
+pub(super) fn file_of(prefix: &Path, node: usize) -> PathBuf {
+    let mut name = prefix.as_os_str().to_owned();
+    name.push(format!(".node{node}"));
+    name.into()
 }
 
 /// A replicated object.

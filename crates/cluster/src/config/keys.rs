@@ -37,6 +37,11 @@ pub(super) enum Form {
         least: u64,
         most: u64,
     },
+    /// An array of different numbers.
+    Numbers {
+        least: u64,
+        most: u64,
+    },
     /// A text in printable ASCII.
     Text {
         most: usize,
@@ -101,7 +106,7 @@ pub(super) const METRICS_PORT: Key = number(
 pub(super) const SERVICE_ADDRESS: Key = Key {
     name: "address",
     form: Form::Place,
-    default: Default::Required,
+    default: Default::Told("required, unless there are `coordinators`"),
     meaning: "where the service listens (UDP)",
 };
 pub(super) const SERVICE_NODE: Key = number(
@@ -110,6 +115,12 @@ pub(super) const SERVICE_NODE: Key = number(
     Default::Told("none: `weft membership` runs it"),
     "the node whose process runs the service",
 );
+pub(super) const COORDINATORS: Key = Key {
+    name: "coordinators",
+    form: Form::Numbers { least: 0, most: NODES_MAX as u64 - 1 },
+    default: Default::Told("none: one process is the service"),
+    meaning: "1, 3 or 5 nodes that store the service's state: every node is a keeper then",
+};
 pub(super) const LEASE_MS: Key = number(
     "lease_ms",
     (1, LEASE_MAX.as_ns() / MS),
@@ -281,7 +292,7 @@ pub(super) const MEMBERSHIP: Table = Table {
     is_array: false,
     is_required: true,
     meaning: "The membership service, which decides who takes part and grants leases.",
-    keys: &[&SERVICE_ADDRESS, &SERVICE_NODE, &LEASE_MS, &STATE_FILE],
+    keys: &[&SERVICE_ADDRESS, &SERVICE_NODE, &COORDINATORS, &LEASE_MS, &STATE_FILE],
 };
 pub(super) const NODE: Table = Table {
     name: "node",
@@ -364,6 +375,7 @@ impl Key {
     pub fn wanted(&self) -> String {
         match self.form {
             Form::Number { least, most } => format!("a number from {least} to {most}"),
+            Form::Numbers { least, most } => format!("numbers from {least} to {most} in brackets"),
             Form::Text { most } => format!("1 to {most} printable characters in quotes"),
             Form::ClusterName => {
                 format!("1 to {} letters, digits, dots, hyphens and underscores", ClusterName::BYTES_MAX)

@@ -103,6 +103,11 @@ impl Section<'_> {
         }
     }
 
+    /// Whether the file has the key.
+    pub fn has(&self, key: &Key) -> bool {
+        self.find(key).is_some()
+    }
+
     fn find(&self, key: &Key) -> Option<&Spanned<DeValue<'_>>> {
         self.entries?.get(key.name)
     }
@@ -157,12 +162,19 @@ impl Section<'_> {
                 _ => Ok(None),
             };
         };
-        let number = found.as_ref().as_integer();
-        let number = number.and_then(|number| u64::from_str_radix(number.as_str(), number.radix()).ok());
-        match number.filter(|number| (least..=most).contains(number)) {
+        match number_in(found.as_ref(), least..=most) {
             Some(number) => Ok(Some(number)),
             None => Err(self.refuse_form(key)),
         }
+    }
+
+    /// The numbers of a key that is in the file.
+    pub fn numbers(&self, key: &Key) -> Result<Option<Vec<u64>>, String> {
+        let Form::Numbers { least, most } = key.form else { unreachable!("{} is an array", key.name) };
+        let Some(found) = self.find(key) else { return Ok(None) };
+        let number = |one: &Spanned<DeValue<'_>>| number_in(one.as_ref(), least..=most);
+        let numbers = found.as_ref().as_array().and_then(|array| array.iter().map(number).collect());
+        numbers.map(Some).ok_or_else(|| self.refuse_form(key))
     }
 
     /// The number of a key that is required or has a default.
@@ -185,7 +197,7 @@ impl Section<'_> {
             };
         };
         let is_right = |text: &&str| match key.form {
-            Form::Number { .. } => unreachable!("{} is a text", key.name),
+            Form::Number { .. } | Form::Numbers { .. } => unreachable!("{} is a text", key.name),
             Form::Text { most } => (1..=most).contains(&text.len()) && Text::new(text).is_some(),
             Form::ClusterName => ClusterName::new(text).is_some(),
             Form::Name => engines::is_name(text),
@@ -214,9 +226,16 @@ impl Section<'_> {
         Ok(self.optional_text(key)?.map(PathBuf::from))
     }
 
-    fn missing(&self, key: &Key) -> String {
+    /// An error about a key that the file should have.
+    pub fn missing(&self, key: &Key) -> String {
         self.refuse_table(format_args!("`{}` is missing; give {}", key.name, key.wanted()))
     }
+}
+
+/// A number of the file that is in a range.
+fn number_in(value: &DeValue<'_>, range: std::ops::RangeInclusive<u64>) -> Option<u64> {
+    let number = value.as_integer()?;
+    u64::from_str_radix(number.as_str(), number.radix()).ok().filter(|number| range.contains(number))
 }
 
 /// A piece of the file, shortened and made printable for a line of an error message.

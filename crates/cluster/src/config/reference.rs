@@ -36,6 +36,7 @@ pub fn configuration_reference() -> String {
 fn value(key: &Key) -> String {
     match key.form {
         Form::Number { least, most } => format!("{least} to {most}"),
+        Form::Numbers { least, most } => format!("array of numbers, {least} to {most}"),
         Form::File => "name of a file".to_owned(),
         Form::Folder => "name of a folder".to_owned(),
         Form::Host => "IPv4 or IPv6 address, or host name".to_owned(),

@@ -106,6 +106,64 @@ fn each_node_sees_its_own_part() {
     assert_eq!(error.to_string(), "there is no node 2: the configuration has nodes 0 to 1");
 }
 
+const KEPT: &str = "[membership]\ncoordinators = [2, 0, 1]\n[[node]]\naddress = \"10.0.0.1\"\n[[node]]\n\
+                    address = \"node1\"\n[[node]]\naddress = \"10.0.0.3\"\n[kv]\n";
+
+#[test]
+fn every_node_of_a_cluster_with_coordinators_is_a_keeper() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("weft.toml");
+    std::fs::write(&path, KEPT).unwrap();
+    let config = ClusterConfig::load(&path).unwrap();
+    let places = ["10.0.0.1:4794", "node1:4794", "10.0.0.3:4794"].map(|place| place.parse().unwrap());
+    assert_eq!(config.membership_places(), places);
+    for number in 0..3 {
+        let seen = config.node(node(number)).unwrap();
+        assert_eq!((seen.membership_places(), seen.service()), (places.to_vec(), Some(config.service())));
+    }
+    assert_eq!(config.membership.coordinators, [2, 0, 1].map(node));
+    let file = folder.path().join("weft.coordinator.node1");
+    assert_eq!(config.service().coordinator_file(node(1)), Some(file));
+}
+
+#[test]
+fn coordinators_that_cannot_be_are_refused() {
+    let reason = |from: &str, to: &str| {
+        assert!(KEPT.contains(from), "{from}");
+        ClusterConfig::parse(&KEPT.replacen(from, to, 1)).unwrap_err()
+    };
+    for (list, expected) in [
+        ("[0, 1]", "line 2: [membership] coordinators = [0, 1]: give the numbers of 1, 3 or 5 nodes"),
+        ("[]", "line 2: [membership] coordinators = []: give the numbers of 1, 3 or 5 nodes"),
+        ("[0, 1, 3]", "line 2: [membership] coordinators = [0, 1, 3]: there are nodes 0 to 2"),
+        ("[0, 1, 1]", "line 2: [membership] coordinators = [0, 1, 1]: node 1 is there twice"),
+        (
+            "[0, 1, 16]",
+            "line 2: [membership] coordinators = [0, 1, 16]: give numbers from 0 to 15 in brackets",
+        ),
+        ("\"0\"", "line 2: [membership] coordinators = \"0\": give numbers from 0 to 15 in brackets"),
+    ] {
+        let reason = reason("[2, 0, 1]", list);
+        assert!(reason.starts_with(expected), "{reason}");
+    }
+    for line in ["address = \"10.0.0.1:4794\"", "node = 0", "state_file = \"a\""] {
+        let reason = reason("coordinators", &format!("{line}\ncoordinators"));
+        let expected = format!("line 2: [membership] {line}: with coordinators every node is a keeper");
+        assert!(reason.starts_with(&expected), "{reason}");
+    }
+    let taken = reason("address = \"node1\"", "address = \"node1\"\ndatagram_port = 4794");
+    assert!(taken.contains("keepers use port 4794, which is the datagram_port of node 1"), "{taken}");
+    let names: String =
+        (0..15).map(|log| format!("[[log]]\nname = \"{}{log:02}\"\n", "a".repeat(30))).collect();
+    let long = "node1.".repeat(33) + "node";
+    let many =
+        format!("{}{names}", KEPT.replace("node1", &long).replace("10.0.0.1\"", &format!("other.{long}\"")));
+    let longer = many.replace("10.0.0.3", &format!("third.{long}"));
+    assert!(ClusterConfig::parse(&many).is_ok(), "{:?}", ClusterConfig::parse(&many));
+    let reason = ClusterConfig::parse(&longer).unwrap_err();
+    assert!(reason.contains("the register of the keepers that has room for 960"), "{reason}");
+}
+
 /// A view always has a holder of every shard, and therefore a node that holds all keys.
 #[test]
 fn the_engine_with_the_fewest_replicas_decides_how_many_there_are() {
@@ -458,7 +516,8 @@ fn configuration() -> impl Strategy<Value = ClusterConfig> {
         let cores = (0u64..=1_000_000, prop::option::of(any::<u32>()));
         let cores = cores.prop_map(|(us, core)| CoresConfig { spin: Duration::from_us(us), core });
         let state_file = prop::option::of("[^\0]{1,12}".prop_map(PathBuf::from));
-        let membership = (prop::option::of(0..nodes), 1u64..=3_600_000, state_file);
+        let runs = prop::sample::select((0..=nodes + 1).collect::<Vec<_>>());
+        let membership = (runs, 1u64..=3_600_000, state_file);
         (
             "[A-Za-z0-9._-]{1,32}",
             1_400u32..=65_535,
@@ -468,20 +527,30 @@ fn configuration() -> impl Strategy<Value = ClusterConfig> {
             (engines(nodes), hosts(nodes + 1)),
         )
             .prop_map(
-                move |(name, mtu_bytes, (node, lease_ms, state_file), ports, cores, (engines, hosts))| {
+                move |(name, mtu_bytes, (runs, lease_ms, state_file), ports, cores, (engines, hosts))| {
                     let peer = |(node, datagram_port): (usize, u16)| PeerConfig {
                         address: hosts[node].clone(),
                         datagram_port,
                     };
-                    let service_at = hosts[node.unwrap_or(nodes)].clone();
+                    // One of the nodes runs the service, a process of its own does, or they are keepers.
+                    let has_keepers = runs > nodes;
+                    let service_at = hosts[if has_keepers { 0 } else { runs }].clone();
+                    let coordinators = if nodes < 3 { 1 } else { 3 };
                     ClusterConfig {
                         name: ClusterName::new(&name).unwrap(),
                         mtu_bytes,
                         metrics_port: (mtu_bytes % 2 == 0).then_some(METRICS_PORT),
                         membership: MembershipPlace {
                             address: Place::new(service_at, 4794),
-                            node: node.and_then(NodeId::new),
-                            serve: ServeConfig { lease: Duration::from_ms(lease_ms), state_file },
+                            node: NodeId::new(runs).filter(|_| runs < nodes),
+                            coordinators: (0..coordinators)
+                                .filter_map(NodeId::new)
+                                .filter(|_| has_keepers)
+                                .collect(),
+                            serve: ServeConfig {
+                                lease: Duration::from_ms(lease_ms),
+                                state_file: state_file.filter(|_| !has_keepers),
+                            },
                         },
                         peers: Peers::new(ports.into_iter().enumerate().map(peer).collect()).unwrap(),
                         cores,

@@ -27,12 +27,17 @@ pub(super) fn write(config: &ClusterConfig, has_comments: bool) -> String {
     }
 
     out.table(&keys::MEMBERSHIP);
-    out.text(&keys::SERVICE_ADDRESS, &membership.address.to_string());
+    if membership.coordinators.is_empty() {
+        out.text(&keys::SERVICE_ADDRESS, &membership.address.to_string());
+    } else {
+        let numbers: Vec<_> = membership.coordinators.iter().map(|node| node.index()).collect();
+        out.line(&keys::COORDINATORS, format_args!("{numbers:?}"));
+    }
     if let Some(node) = membership.node {
         out.line(&keys::SERVICE_NODE, node.index());
     }
     out.line(&keys::LEASE_MS, membership.serve.lease.as_ns() / 1_000_000);
-    if let Some(path) = &membership.serve.state_file {
+    if let Some(path) = membership.serve.state_file.as_ref().filter(|_| membership.coordinators.is_empty()) {
         out.file(&keys::STATE_FILE, path);
     }
 

@@ -5,7 +5,7 @@
 //! | offset | bytes | field | |
 //! |---|---|---|---|
 //! | 0 | 4 | magic | `WFTS` |
-//! | 4 | 1 | version | 1 |
+//! | 4 | 1 | version | 2 |
 //! | 5 | 1 | kind | 0 request, 1 answer |
 //! | 6 | 1 | part | 0 node, 1 engine, 2 counters, 3 service |
 //! | 7 | 1 | detail | engine: slot; counters: page; otherwise 0 |
@@ -20,7 +20,7 @@
 //! | node | node (1), engines (1), counters (2), incarnation (8), uptime (8), view (8), lease (4), lease left (4), refusal (1): 255 for none, superseding incarnation (8) |
 //! | engine | state (1), epoch (4), leads (4), shards (4), sessions (4), most sessions (4), waits for (2), stalled for (2), name |
 //! | counters | for each: value (8), name |
-//! | service | phase (1): 0 bootstrapping, 1 running, 2 halted; missing (2), view (8), replicas (1), name of the cluster, number of nodes (1), for each: incarnation (8) or 0, lease left (4), silent (4) or 2^32 - 1, reported epoch (4) |
+//! | service | phase (1): 0 bootstrapping, 1 running, 2 halted; missing (2), view (8), replicas (1), holder (1) or 255, term (4), name of the cluster, number of nodes (1), for each: incarnation (8) or 0, lease left (4), silent (4) or 2^32 - 1, reported epoch (4) |
 //!
 //! A view is its epoch (4), the set of full nodes (2) and that of joining ones (2). A text is one byte with its
 //! length, followed by its bytes.
@@ -43,13 +43,14 @@ use crate::text::Text;
 pub const DATAGRAM_BYTES: usize = 512;
 
 const MAGIC: [u8; 4] = *b"WFTS";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const HEADER_BYTES: usize = 24;
 const CHECKSUM_BYTES: usize = 4;
 const REQUEST: u8 = 0;
 const ANSWER: u8 = 1;
 const NO_REFUSAL: u8 = u8::MAX;
 const NEVER: u32 = u32::MAX;
+const NO_HOLDER: u8 = u8::MAX;
 
 /// Whether a datagram claims to be a status message. The port receives other messages, too.
 #[inline]
@@ -238,6 +239,8 @@ fn put_service(out: &mut Vec<u8>, service: &ServiceStatus) {
     out.extend(missing.bits().to_be_bytes());
     put_view(out, service.view);
     out.push(service.replicas);
+    out.push(service.holder.map_or(NO_HOLDER, |holder| holder.index() as u8));
+    out.extend(service.term.to_be_bytes());
     put_text(out, service.cluster.as_str().as_bytes());
     let nodes = &service.nodes[..service.nodes.len().min(NODES_MAX)];
     out.push(nodes.len() as u8);
@@ -350,10 +353,15 @@ impl Body<'_> {
             _ => return None,
         };
         let (view, replicas) = (self.view()?, self.byte()?);
+        let holder = match self.byte()? {
+            NO_HOLDER => None,
+            holder => Some(NodeId::new(holder.into())?),
+        };
+        let term = self.u32()?;
         let cluster = ClusterName::new(self.text()?.as_str())?;
         let count = usize::from(self.byte()?);
         let nodes = (0..count).map(|_| self.member()).collect::<Option<Vec<_>>>()?;
-        (count <= NODES_MAX).then_some(ServiceStatus { cluster, phase, view, replicas, nodes })
+        (count <= NODES_MAX).then_some(ServiceStatus { cluster, phase, view, replicas, holder, term, nodes })
     }
 
     fn member(&mut self) -> Option<MemberStatus> {
@@ -467,12 +475,15 @@ mod tests {
             Just(Phase::Halted)
         ];
         let nodes = prop::collection::vec(member, 0..=NODES_MAX);
-        ("[a-z0-9._-]{1,32}", phase, view(), any::<u8>(), nodes).prop_map(
-            |(name, phase, view, replicas, nodes)| ServiceStatus {
+        let holder = prop::option::of(0..NODES_MAX).prop_map(|node| node.and_then(NodeId::new));
+        ("[a-z0-9._-]{1,32}", phase, view(), any::<u8>(), (holder, any::<u32>()), nodes).prop_map(
+            |(name, phase, view, replicas, (holder, term), nodes)| ServiceStatus {
                 cluster: ClusterName::new(&name).unwrap(),
                 phase,
                 view,
                 replicas,
+                holder,
+                term,
                 nodes,
             },
         )

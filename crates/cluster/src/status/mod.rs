@@ -125,6 +125,10 @@ pub struct ServiceStatus {
     pub view: View,
     /// Number of nodes that hold the same data.
     pub replicas: u8,
+    /// The keeper that holds the service; `None` if the service is one process.
+    pub holder: Option<NodeId>,
+    /// The keeper's term; 0 if the service is one process.
+    pub term: u32,
     /// The service's record of each node.
     pub nodes: Vec<MemberStatus>,
 }

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 
 use weft_cluster::{ClusterConfig, NodeConfig};
 use weft_net::log::{self, LogFormat, LogLevel};
-use weft_net::{MembershipError, NodeError, Stop, run_membership, run_node};
+use weft_net::{MembershipError, NodeError, Stop, found_coordinators, run_membership, run_node};
 use weft_node::{Ledger, Registry};
 use weft_waist::NodeId;
 
@@ -37,11 +37,24 @@ impl Addresses {
 
     /// The configuration of a cluster of `nodes` with `engines`, whose membership service runs at node 0.
     pub fn config(self, nodes: u32, folder: &Path, engines: &str) -> ClusterConfig {
-        let mut text = format!(
-            "[membership]\naddress = \"{}:4794\"\nnode = 0\nlease_ms = 1000\nstate_file = {:?}\n",
+        let service = format!(
+            "address = \"{}:4794\"\nnode = 0\nlease_ms = 1000\nstate_file = {:?}\n",
             self.node(0),
             folder.join("state.toml")
         );
+        self.config_with(&service, nodes, engines)
+    }
+
+    /// The configuration of a new cluster of `nodes` with `engines`, all keepers, and the first three coordinators.
+    pub fn kept(self, nodes: u32, folder: &Path, engines: &str) -> ClusterConfig {
+        let mut config = self.config_with("coordinators = [0, 1, 2]\n", nodes, engines);
+        config.membership.serve.state_file = Some(folder.join("state"));
+        found_coordinators(&config.service()).unwrap();
+        config
+    }
+
+    fn config_with(self, service: &str, nodes: u32, engines: &str) -> ClusterConfig {
+        let mut text = format!("[membership]\n{service}");
         for peer in 0..nodes {
             text += &format!("[[node]]\naddress = \"{}\"\n", self.node(peer));
         }
