@@ -157,8 +157,8 @@ pub struct Node<'a> {
     service: Option<MembershipHost>,
     record: Option<RecordFile>,
     announced: Option<(View, Role)>,
-    /// Whether the log tells with what a restored store goes on.
-    has_found_again: bool,
+    /// Whether the store keeps data on disk, and the log does not tell yet which writes it has recovered from there.
+    recovery_unreported: bool,
     watch: NodeMonitor,
     desk: StatusDesk,
     metrics: Option<Metrics>,
@@ -258,7 +258,7 @@ impl<'a> Node<'a> {
             service,
             record,
             announced: None,
-            has_found_again: false,
+            recovery_unreported: config.engines.data_dir.is_some(),
             watch: NodeMonitor::new(config),
             desk: StatusDesk::new(config.cluster.id()),
             metrics,
@@ -384,13 +384,13 @@ impl<'a> Node<'a> {
                 self.fail(error);
             }
         }
-        self.report_found_again();
+        self.report_recovery();
         self.report(now);
     }
 
-    /// Logs, once, with what a restored store goes on.
-    fn report_found_again(&mut self) {
-        if self.has_found_again {
+    /// Logs once which writes the store has recovered from its disk.
+    fn report_recovery(&mut self) {
+        if !self.recovery_unreported {
             return;
         }
         let found = (0..self.node.slots()).find_map(|slot| match self.node.half(slot) {
@@ -406,7 +406,7 @@ impl<'a> Node<'a> {
                 node,
                 "node {node} continues after {epoch} with all earlier epochs and writes {writes}"
             );
-            self.has_found_again = true;
+            self.recovery_unreported = false;
         }
     }
 

@@ -218,7 +218,7 @@ impl KvHalf {
         self.failure.as_ref()
     }
 
-    /// With what an engine that was restored from the log goes on: the epoch in which it had stopped, and how much of
+    /// What an engine that was restored from the log continues with: the epoch in which it had stopped, and how much of
     /// each stream of this epoch is there. `None` if it was not restored, or has begun no epoch since.
     pub fn found_again(&self) -> Option<&Cut> {
         self.found_again.as_ref()
