@@ -1,5 +1,6 @@
 //! `weft check`: model checking, and checks of recorded histories.
 
+mod exhaustive;
 mod history;
 mod register;
 mod rounds;

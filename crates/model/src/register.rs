@@ -14,14 +14,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::time::{Duration, Instant as Clock};
 
 use serde::Serialize;
-use stateright::{Checker, HasDiscoveries, Model, Property};
+use stateright::{Model, Property};
 use weft_register::{
     Acceptor, Answer, Ballot, Operation, Outcome, Proposer, ProposerId, ProposerParameters, Request, Value,
 };
 use weft_time::Instant;
+
+use crate::exhaustive::{Explored, Path, Properties, explore};
 
 const COORDINATORS: usize = 3;
 const PROPOSERS: usize = 2;
@@ -33,6 +34,8 @@ const ANSWERED: &str = "what is answered is chosen";
 const REFUSED: &str = "a conflict has no effect";
 const RECENT: &str = "an answer is not older than the call";
 const BOTH_SET: &str = "both proposers set a value";
+const PROPERTIES: Properties =
+    Properties { always: &[AGREEMENT, ANSWERED, REFUSED, RECENT], both_succeed: BOTH_SET };
 
 /// Limits of the adversary's actions and of the proposers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -54,23 +57,6 @@ pub struct Exploration {
     pub budgets: Budgets,
     #[cfg(feature = "planted-bugs")]
     planted_bug: Option<weft_register::PlantedBug>,
-}
-
-/// The result of the check.
-#[derive(Clone, Debug, Serialize)]
-pub struct Explored {
-    /// Limits with which the check ran.
-    pub budgets: Budgets,
-    /// Number of distinct states.
-    pub states: u64,
-    /// Number of steps from one state to another.
-    pub transitions: u64,
-    /// Whether in some run both proposers set a value: otherwise the check would be too weak.
-    pub both_set: bool,
-    /// For each violated property, its name and a run as text.
-    pub violations: Vec<(String, String)>,
-    /// Duration of the check in seconds.
-    pub seconds: f64,
 }
 
 /// The checks that `weft check register` runs.
@@ -169,32 +155,9 @@ impl Exploration {
     }
 
     /// Runs the check. `progress` is called with the number of states from time to time.
-    pub fn run(self, threads: usize, mut progress: impl FnMut(u64)) -> Explored {
-        let begin = Clock::now();
+    pub fn run(self, threads: usize, progress: impl FnMut(u64)) -> Explored<Budgets> {
         let budgets = self.budgets;
-        let mut checker =
-            self.checker().threads(threads).finish_when(HasDiscoveries::AnyFailures).spawn_dfs();
-        while !checker.is_done() {
-            std::thread::sleep(Duration::from_millis(10));
-            progress(checker.unique_state_count() as u64);
-        }
-        for handle in checker.handles() {
-            if let Err(panic) = handle.join() {
-                std::panic::resume_unwind(panic);
-            }
-        }
-        let violations = [AGREEMENT, ANSWERED, REFUSED, RECENT].into_iter().filter_map(|property| {
-            let path = checker.discovery(property)?.into_vec();
-            Some((property.to_owned(), trace(&path)))
-        });
-        Explored {
-            budgets,
-            states: checker.unique_state_count() as u64,
-            transitions: checker.state_count() as u64,
-            both_set: checker.discovery(BOTH_SET).is_some(),
-            violations: violations.collect(),
-            seconds: begin.elapsed().as_secs_f64(),
-        }
+        explore(self, budgets, &PROPERTIES, trace, threads, progress)
     }
 
     fn proposer(&self, number: usize) -> Proposer {
@@ -221,7 +184,7 @@ impl Exploration {
 }
 
 /// A run as text.
-fn trace(path: &[(World, Option<Action>)]) -> String {
+fn trace(path: &Path<Exploration>) -> String {
     let value = |value: &Value| format!("version {} of proposer {}", value.version, value.writer.number);
     let mut text = String::new();
     for (world, action) in path {

@@ -13,15 +13,16 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
-use std::time::{Duration, Instant as Clock};
 
 use serde::Serialize;
-use stateright::{Checker, HasDiscoveries, Model, Property};
+use stateright::{Model, Property};
 use weft_smr::message::Control;
 use weft_smr::{Delivery, Group, Parameters, Ports, StateMachine, Wiring};
 use weft_time::Instant;
 use weft_verbs::{AccessFlags, CompletionStatus, Operation, QueuePairNumber, WorkRequest};
 use weft_waist::{Effect, Effects, Memory, NodeId, NodeSet};
+
+use crate::exhaustive::{Explored, Path, Properties, explore};
 
 const NODES: usize = 3;
 /// The replicas that may lead.
@@ -33,6 +34,8 @@ const AGREEMENT: &str = "agreement";
 const VALIDITY: &str = "validity";
 const ANSWERED: &str = "answered is decided";
 const BOTH_DECIDE: &str = "both leaders decide";
+const PROPERTIES: Properties =
+    Properties { always: &[AGREEMENT, VALIDITY, ANSWERED], both_succeed: BOTH_DECIDE };
 
 /// Limits of the adversary's actions and of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -55,23 +58,6 @@ pub struct Exploration {
     /// Limits on what the adversary and the leaders may do.
     pub budgets: Budgets,
     parameters: Parameters,
-}
-
-/// The result of the check.
-#[derive(Clone, Debug, Serialize)]
-pub struct Explored {
-    /// Limits with which the check ran.
-    pub budgets: Budgets,
-    /// Number of distinct states.
-    pub states: u64,
-    /// Number of steps from one state to another.
-    pub transitions: u64,
-    /// Whether in some run both leaders have an entry decided: otherwise the check would be too weak.
-    pub both_decide: bool,
-    /// For each violated property, its name and a run as text.
-    pub violations: Vec<(String, String)>,
-    /// Duration of the check in seconds.
-    pub seconds: f64,
 }
 
 /// The checks that `weft check smr` runs.
@@ -254,37 +240,14 @@ impl Exploration {
     }
 
     /// Runs the check. `progress` is called with the number of states from time to time.
-    pub fn run(self, threads: usize, mut progress: impl FnMut(u64)) -> Explored {
-        let begin = Clock::now();
+    pub fn run(self, threads: usize, progress: impl FnMut(u64)) -> Explored<Budgets> {
         let budgets = self.budgets;
-        let mut checker =
-            self.checker().threads(threads).finish_when(HasDiscoveries::AnyFailures).spawn_dfs();
-        while !checker.is_done() {
-            std::thread::sleep(Duration::from_millis(10));
-            progress(checker.unique_state_count() as u64);
-        }
-        for handle in checker.handles() {
-            if let Err(panic) = handle.join() {
-                std::panic::resume_unwind(panic);
-            }
-        }
-        let violations = [AGREEMENT, VALIDITY, ANSWERED].into_iter().filter_map(|property| {
-            let path = checker.discovery(property)?.into_vec();
-            Some((property.to_owned(), trace(&path)))
-        });
-        Explored {
-            budgets,
-            states: checker.unique_state_count() as u64,
-            transitions: checker.state_count() as u64,
-            both_decide: checker.discovery(BOTH_DECIDE).is_some(),
-            violations: violations.collect(),
-            seconds: begin.elapsed().as_secs_f64(),
-        }
+        explore(self, budgets, &PROPERTIES, trace, threads, progress)
     }
 }
 
 /// A run as text.
-fn trace(path: &[(World, Option<Action>)]) -> String {
+fn trace(path: &Path<Exploration>) -> String {
     let mut text = String::new();
     for (world, action) in path {
         match action {

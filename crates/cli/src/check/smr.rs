@@ -1,10 +1,11 @@
 //! `weft check smr`: checks the replicated log against an adversary.
 
 use clap::Args;
-use weft_harness::progress::Progress;
-use weft_model::smr::{Exploration, Explored, suite};
-use weft_results::table::{Column, Table, grouped, three_digits};
+use weft_model::exhaustive::Explored;
+use weft_model::smr::{Budgets, suite};
+use weft_results::table::Table;
 
+use super::exhaustive;
 use crate::envelope::Basis;
 use crate::failure::Failure;
 use crate::task::Task;
@@ -14,60 +15,27 @@ use crate::task::Task;
 pub(crate) struct SmrCheck {}
 
 impl Task for SmrCheck {
-    type Found = Vec<Explored>;
+    type Found = Vec<Explored<Budgets>>;
 
     const KIND: &'static str = "check smr";
     const IS_QUICK: bool = false;
     const BASIS: Basis = Basis::Counted;
 
-    fn work(&self) -> Result<Vec<Explored>, Failure> {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let explore = |exploration: Exploration| {
-            let mut progress = Progress::new("states", 0);
-            exploration.run(threads, |states| progress.set(states))
-        };
-        Ok(suite().into_iter().map(explore).collect())
+    fn work(&self) -> Result<Self::Found, Failure> {
+        Ok(exhaustive::explore(suite(), |check, threads, progress| check.run(threads, progress)))
     }
 
-    fn to_text(&self, explored: &Vec<Explored>) -> String {
-        let mut table = Table::new([
-            Column::numbers("entries", ""),
-            Column::numbers("changes", ""),
-            Column::numbers("failures", ""),
-            Column::numbers("cuts", ""),
-            Column::numbers("retries", ""),
-            Column::numbers("states", ""),
-            Column::numbers("steps", ""),
-            Column::words("verdict"),
-            Column::numbers("time", "s"),
-        ]);
-        for check in explored {
-            let budgets = check.budgets;
-            let broken: Vec<_> =
-                check.violations.iter().map(|(property, _)| format!("{property} broken")).collect();
-            table.row([
-                budgets.entries.to_string(),
-                budgets.changes.to_string(),
-                budgets.failures.to_string(),
-                budgets.cuts.to_string(),
-                budgets.retries.to_string(),
-                grouped(check.states),
-                grouped(check.transitions),
-                if broken.is_empty() { "holds (3)".to_owned() } else { broken.join(", ") },
-                three_digits(check.seconds),
-            ]);
-        }
-        let mut text = format!("{table}\n  repeat      weft check smr\n");
-        for (property, trace) in explored.iter().flat_map(|check| &check.violations) {
-            text += &format!("\n{property}\n");
-            for line in trace.lines() {
-                text += &format!("  {line}\n");
-            }
-        }
-        text
+    fn to_text(&self, explored: &Self::Found) -> String {
+        let limits = Table::of(explored)
+            .numbers("entries", "", |check| check.budgets.entries)
+            .numbers("changes", "", |check| check.budgets.changes)
+            .numbers("failures", "", |check| check.budgets.failures)
+            .numbers("cuts", "", |check| check.budgets.cuts)
+            .numbers("retries", "", |check| check.budgets.retries);
+        exhaustive::to_text("weft check smr", limits, explored)
     }
 
-    fn holds(&self, explored: &Vec<Explored>) -> bool {
-        explored.iter().all(|explored| explored.violations.is_empty())
+    fn holds(&self, explored: &Self::Found) -> bool {
+        exhaustive::holds(explored)
     }
 }
