@@ -559,3 +559,10 @@ fn own_calls_are_taken_in_again_in_their_order() {
     let lost = taken_in_again(&[2], &[1, 2, 3]);
     assert_eq!((lost.count(Rule::Order), lost.count(Rule::Lost)), (0, 1), "{lost:#?}");
 }
+
+#[test]
+fn nodes_are_named_by_number() {
+    assert_eq!(nodes(0b101), "node0, node2");
+    assert_eq!(nodes(1 << 7), "node7");
+    assert_eq!(nodes(0), "no node");
+}

@@ -96,6 +96,19 @@ fn a_put_that_is_repeated_after_any_time_changes_nothing() {
     assert_eq!(victim.call(&request(8, Operation::Get, 0, b"")), (Status::Ok, b"new".to_vec()));
 }
 
+/// A node that starts over goes on with its counters.
+#[test]
+fn a_reset_keeps_the_counters() {
+    let mut victim = Victim::new(0);
+    let message = Message { kind: Kind::Write as u8, payload: &[] };
+    victim.handle(Event::Deliver { from: node(1), message, last: true });
+    let counted = victim.kv.counters();
+    assert!(counted.contains(&("dropped_malformed", 1)), "{counted:?}");
+    victim.handle(Event::Reset);
+    assert_eq!(victim.kv.role(), Role::Outside);
+    assert_eq!(victim.kv.counters(), counted);
+}
+
 /// A well-formed message with random fields. Their values are small, so that many are plausible.
 fn message() -> impl Strategy<Value = (u8, Vec<u8>)> {
     let small = 0u64..7;

@@ -565,3 +565,31 @@ const fn effect_on_depth(op: Op) -> i32 {
         Op::Elements { .. } | Op::Words { .. } => 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A conjunction within a conjunction, and so on: the program pushes one value for each before it joins any.
+    fn nested(depth: usize) -> Expression {
+        (1..depth).fold(Expression::Boolean(true), |inner, _| {
+            Expression::All(vec![Expression::Boolean(true), inner])
+        })
+    }
+
+    fn evaluated(expression: &Expression) -> i64 {
+        let layout = Layout { sizes: vec![], places: vec![], words: 0 };
+        Program::expression(&layout, expression).evaluate(&[], &[0; 4])
+    }
+
+    #[test]
+    fn a_formula_may_fill_the_stack() {
+        assert_eq!(evaluated(&nested(STACK)), truth(true));
+    }
+
+    #[test]
+    #[should_panic(expected = "the formula nests too deeply")]
+    fn a_formula_that_overflows_the_stack_is_refused() {
+        evaluated(&nested(STACK + 1));
+    }
+}

@@ -203,3 +203,23 @@ fn strangers_do_not_wire_a_replica() {
     let answer = Answer::parse(effects.message(*kind, payload).payload).unwrap();
     assert_eq!((refused(&replica), answer.status), (1, Status::Done));
 }
+
+/// A replica that has no data has no snapshot to give, even to a node whose incarnation it knows.
+#[test]
+fn a_replica_without_the_data_gives_no_snapshot() {
+    let parameters = small("account", NODES);
+    let mut replica = Replica::new(parameters.clone());
+    let mut memory = Memory::new(parameters.memory_bytes());
+    let mut effects = Effects::default();
+    let view =
+        View { epoch: Epoch(1), full: NodeSet::first(1), joining: NodeSet::first(NODES).without(node(0)) };
+    let configuration = Configuration { node: node(1), view, lease_until: Instant::FAR_FUTURE };
+    // The request for a snapshot: the sender's incarnation, and the number of its attempt.
+    let message = Message { kind: 15, payload: &[[0; 8], 7u64.to_be_bytes()].concat() };
+    for event in [Event::Configure(configuration), Event::Deliver { from: node(2), message, last: true }] {
+        effects.clear();
+        replica.handle(Instant::ZERO, event, &mut Io { effects: &mut effects, memory: &mut memory });
+    }
+    assert!(!replica.is_full());
+    assert_eq!(effects.iter().count(), 0);
+}

@@ -169,9 +169,24 @@ mod tests {
     #[test]
     fn what_is_out_of_range_is_named() {
         Parameters::default().check().unwrap();
-        let wrong = |parameters: Parameters| parameters.check().unwrap_err().to_string();
-        assert!(wrong(Parameters { nodes: 9, ..Parameters::default() }).contains("nodes"));
-        assert!(wrong(Parameters { slots: 40, ..Parameters::default() }).contains("slots"));
-        assert!(wrong(Parameters { slot_bytes: 100, ..Parameters::default() }).contains("slot_bytes"));
+        let default = Parameters::default;
+        for (name, parameters) in [
+            ("nodes", Parameters { nodes: 0, ..default() }),
+            ("nodes", Parameters { nodes: 9, ..default() }),
+            ("window", Parameters { window: 0, ..default() }),
+            ("window", Parameters { window: 17, ..default() }),
+            ("slots", Parameters { slots: 72, ..default() }),
+            ("slots", Parameters { slots: 48, ..default() }),
+            ("slots", Parameters { slots: 1 << 21, ..default() }),
+            ("slot_bytes", Parameters { slot_bytes: 0, ..default() }),
+            ("slot_bytes", Parameters { slot_bytes: 100, ..default() }),
+            ("slot_bytes", Parameters { slot_bytes: 4_160, ..default() }),
+            ("snapshot_bytes", Parameters { snapshot_bytes: 100, ..default() }),
+            ("snapshot_bytes", Parameters { snapshot_bytes: (1 << 30) + 64, ..default() }),
+            ("retry", Parameters { retry: Duration::ZERO, ..default() }),
+        ] {
+            let error = parameters.check().unwrap_err().to_string();
+            assert!(error.contains(&format!("{name} must")), "{error}");
+        }
     }
 }

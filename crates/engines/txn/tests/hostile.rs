@@ -406,6 +406,22 @@ fn nobody_speaks_for_another_coordinator() {
     }
 }
 
+/// Between two views a node locks nothing, and counts what it has dropped.
+#[test]
+fn what_arrives_before_the_node_serves_is_dropped() {
+    let key = Key::new(0, 1);
+    let mut node_0 = Node::new([key]);
+    let epoch = Epoch(2);
+    node_0.configure(View { epoch, full: NodeSet::first(2), joining: NodeSet::EMPTY });
+    let want = Want { index: 0, access: Access { key, mode: Mode::Update } };
+    for dropped in 1..3 {
+        let id = TransactionId::new(node(1), epoch, dropped);
+        node_0.deliver(epoch, Kind::Execute, |out| write::execute(out, id, [want].into_iter()));
+        assert!(node_0.said(Kind::Executed).is_none());
+        assert_eq!(node_0.engine.counted().not_serving, dropped);
+    }
+}
+
 #[test]
 fn a_record_of_another_view_is_not_kept() {
     for (epoch, kept) in [(1, true), (2, false)] {

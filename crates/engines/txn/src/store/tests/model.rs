@@ -137,3 +137,34 @@ fn a_chained_element_that_was_never_written_is_free() {
     assert_eq!(table.find(&memory, key(1)), None);
     assert_eq!(table.find_or_insert(&mut memory, key(2), 78), Ok(at));
 }
+
+/// After a deletion, displaced objects are as near to their homes as if the deleted one had never been there.
+#[test]
+fn a_deletion_moves_displaced_objects_back() {
+    let shape = Shape {
+        slots: 48,
+        segment_slots: 8,
+        displacement: Some(8),
+        slot_bytes: 64,
+        pages: 8,
+        page_slots: 2,
+        blocks: 0,
+        value_bytes_max: 8,
+    };
+    let layout = Layout::new(shape).unwrap();
+    let home = layout.home(key(0).bits());
+    let rivals = (0..).map(key).filter(|key| layout.home(key.bits()) == home).take(4);
+    let rivals: Vec<_> = rivals.collect();
+    let segment = layout.segment(rivals[0].bits());
+    let report = |keys: &[Key], deleted: Option<Key>| {
+        let (mut table, mut memory) = (Table::new(layout), vec![0; layout.bytes() as usize]);
+        for (version, key) in (1..).zip(keys) {
+            table.put(memory.as_mut_slice(), *key, Version::from_bits(version), b"value").unwrap();
+        }
+        deleted.map(|key| table.remove(memory.as_mut_slice(), key));
+        table.report(&memory, segment, Precision::Highest)
+    };
+    let fewer = report(&rivals[1..], None);
+    assert_ne!(report(&rivals, None), fewer, "one is further away");
+    assert_eq!(report(&rivals, Some(rivals[0])), fewer);
+}
