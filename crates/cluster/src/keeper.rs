@@ -56,8 +56,10 @@ impl KeeperParameters {
 /// - Whatever the service would store in its state file is such a change. Nothing is sent to nodes before it has
 ///   succeeded.
 /// - Another keeper may succeed the holder when it has observed no change for a term, and the drift of the clocks,
-///   by a compare-and-set on the version that it has observed. If that succeeds, the holder's last change was the one
-///   observed. The holder had begun it before it could be observed, so its term has ended.
+///   by a compare-and-set on the version that it has observed. What it has observed may never have been chosen, while
+///   another keeper has set another value of the same version. So it first reads the register, and goes on only if the
+///   value that is chosen is the one observed. If the compare-and-set succeeds, that was the holder's last change. The
+///   holder had begun it before it could be observed, so its term has ended.
 /// - A successor continues from the state in the register as a service does that has restarted: any member may have a
 ///   lease that was granted just before, so none is removed for the length of a lease.
 /// - Every successor increments the term, which all answers to nodes carry. A node that has heard of a term does not
@@ -100,6 +102,10 @@ struct Seen {
 enum Part<A> {
     /// Observes the register.
     Standby,
+    /// Reads the register before it tries to succeed the holder.
+    Confirms,
+    /// Has read the value that it had observed.
+    Confirmed,
     /// Tries to succeed the holder, since this time.
     Claims { record: Box<Record>, begun: Instant },
     /// Holds the service.
@@ -219,12 +225,12 @@ impl<A: Copy> Keeper<A> {
         } else {
             match &self.part {
                 Part::Holds(held) => held.begun + self.parameters.term / PER_TERM,
-                Part::Standby | Part::Claims { .. } => self.look.min(self.may_succeed()),
+                _ => self.look.min(self.may_succeed()),
             }
         };
         let holds = match &self.part {
             Part::Holds(held) => held.until.min(held.server.next_deadline()),
-            Part::Standby | Part::Claims { .. } => Instant::FAR_FUTURE,
+            _ => Instant::FAR_FUTURE,
         };
         begins.min(holds).min(self.proposer.next_deadline())
     }
@@ -269,7 +275,7 @@ impl<A: Copy> Keeper<A> {
     pub fn poll_refused(&mut self) -> Option<Refused<A>> {
         match &mut self.part {
             Part::Holds(held) => held.server.poll_refused(),
-            Part::Standby | Part::Claims { .. } => None,
+            _ => None,
         }
     }
 
@@ -308,9 +314,7 @@ impl<A: Copy> Keeper<A> {
             Outcome::Conflict(value) => (false, Some(value)),
             Outcome::Unknown => (false, None),
         };
-        if let Some(value) = &value {
-            self.see(now, value);
-        }
+        let is_known = value.as_ref().is_some_and(|value| self.see(now, value));
         let length = self.length();
         self.part = match std::mem::replace(&mut self.part, Part::Standby) {
             Part::Claims { record, begun } => match value.filter(|_| is_done && now < begun + length) {
@@ -329,26 +333,32 @@ impl<A: Copy> Keeper<A> {
                 // Somebody else has changed the register, or nobody knows: the term may be over.
                 None => Part::Standby,
             },
+            Part::Confirms if is_known => Part::Confirmed,
             // The change of a term that has ended.
-            Part::Standby => Part::Standby,
+            Part::Confirms | Part::Confirmed | Part::Standby => Part::Standby,
         };
     }
 
-    /// Notes the value of the register.
-    fn see(&mut self, now: Instant, value: &Value) {
+    /// Notes the value of the register. Returns whether it was known.
+    fn see(&mut self, now: Instant, value: &Value) -> bool {
         let Value { version, writer, bytes } = value;
-        let is_known = |seen: &Seen| seen.version == *version && seen.writer == *writer;
-        if self.seen.as_ref().is_some_and(is_known) {
-            return;
-        }
         let nodes = self.parameters.service.nodes;
         let is_usable = |record: &Record| {
             let is_ours = record.durable.as_ref().is_none_or(|durable| durable.nodes().len() == nodes);
             is_ours && record.term < u32::MAX
         };
         // Only keepers write to the register. One that cannot use what another has written does not succeed it.
-        let record = Record::decode(bytes).filter(is_usable);
-        self.seen = record.map(|record| Seen { version: *version, writer: *writer, record, since: now });
+        let Some(record) = Record::decode(bytes).filter(is_usable) else {
+            self.seen = None;
+            return false;
+        };
+        let is_same =
+            |seen: &Seen| seen.version == *version && seen.writer == *writer && seen.record == record;
+        let is_known = self.seen.as_ref().is_some_and(is_same);
+        if !is_known {
+            self.seen = Some(Seen { version: *version, writer: *writer, record, since: now });
+        }
+        is_known
     }
 
     /// When this keeper may succeed the holder. Keepers with greater numbers wait longer, so that they do not meet.
@@ -386,7 +396,7 @@ impl<A: Copy> Keeper<A> {
                 let operation = Operation::CompareAndSet { expected: held.version, bytes };
                 self.proposer.start(now, operation, held.until.max(now));
             }
-            Part::Standby | Part::Claims { .. } if now >= may_succeed => {
+            Part::Confirmed => {
                 let Some(seen) = &self.seen else { return };
                 let record = Record { term: seen.record.term + 1, durable: seen.record.durable.clone() };
                 let Some(bytes) = record.encode() else { return };
@@ -394,11 +404,15 @@ impl<A: Copy> Keeper<A> {
                 self.part = Part::Claims { record: Box::new(record), begun: now };
                 self.proposer.start(now, operation, now + self.parameters.term);
             }
+            Part::Standby | Part::Claims { .. } if now >= may_succeed => {
+                self.part = Part::Confirms;
+                self.proposer.start(now, Operation::Read, now + self.parameters.term);
+            }
             Part::Standby | Part::Claims { .. } if now >= self.look => {
                 self.look = now + quarter;
                 self.proposer.start(now, Operation::Observe, now + quarter);
             }
-            Part::Standby | Part::Claims { .. } => {}
+            Part::Standby | Part::Claims { .. } | Part::Confirms => {}
         }
     }
 
@@ -569,6 +583,46 @@ mod tests {
         pass(&mut first, &mut coordinators, ALL, at(13));
         assert!(first.held(at(13)).is_none());
         assert_eq!(first.holder(), NodeId::new(1));
+    }
+
+    /// Carries the next request, and the answer if it is not lost.
+    fn carry_one(
+        keeper: &mut Keeper<u8>,
+        coordinators: &mut [Coordinator<u8>; 3],
+        now: Instant,
+        is_answered: bool,
+    ) {
+        let (to, request) = keeper.poll_request().expect("there is a request");
+        let coordinator = &mut coordinators[usize::from(to)];
+        coordinator.receive(0, &request).unwrap();
+        let _ = coordinator.take_unsaved();
+        while let Some((_, answer)) = coordinator.poll_transmit().filter(|_| is_answered) {
+            keeper.receive_answer(now, &answer).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_was_observed_and_never_chosen_gives_no_right_to_succeed() {
+        let mut coordinators = coordinators();
+        let (mut first, mut second, mut third) = (keeper(0), keeper(1), keeper(2));
+        pass(&mut first, &mut coordinators, ALL, at(0));
+        pass(&mut second, &mut coordinators, ALL, at(1));
+        pass(&mut third, &mut coordinators, ALL, at(1));
+        // One coordinator alone accepts the first renewal, as version 2, and keeper 2 sees it there.
+        first.tick(at(10));
+        for is_answered in [true, true, false] {
+            carry_one(&mut first, &mut coordinators, at(10), is_answered);
+        }
+        pass(&mut third, &mut coordinators, 0b011, at(12));
+        assert_eq!(third.seen.as_ref().unwrap().version, 2);
+        // The other coordinators do not know it. There, keeper 1 succeeds keeper 0 with another version 2.
+        pass(&mut second, &mut coordinators, 0b110, at(50));
+        assert!(second.held(at(80)).is_some());
+        // Keeper 2 hears nothing until its turn has come.
+        pass(&mut third, &mut coordinators, 0, at(70));
+        pass(&mut third, &mut coordinators, ALL, at(80));
+        assert!(third.held(at(80)).is_none(), "keeper 1 holds the service");
+        assert_eq!(third.holder(), NodeId::new(1));
     }
 
     #[test]

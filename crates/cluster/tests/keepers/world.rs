@@ -215,7 +215,11 @@ impl World {
             match entry.remove() {
                 Repair::Keeper(node) => self.start_keeper(node),
                 Repair::Coordinator(number) => self.start_coordinator(number),
-                Repair::Node(node) => self.start_node(node),
+                // Most come back by themselves, when the service has refused them.
+                Repair::Node(node) if self.hosts[node].engine.state == EngineState::Lost => {
+                    self.start_node(node)
+                }
+                Repair::Node(_) => {}
                 Repair::Link(one, other) => {
                     self.cut.remove(&(one, other));
                 }
