@@ -23,7 +23,7 @@ pub fn membership(data: &[u8]) {
     let incarnation = Incarnation::new(7).expect("not zero");
     let agent = Agent::new(node, incarnation, AgentParameters::default());
     let mut agent = agent.of_cluster(ClusterName::default(), profile());
-    let mut now = Instant::ZERO;
+    let (mut now, mut is_storing) = (Instant::ZERO, false);
     while !input.is_empty() {
         match input.byte() % 8 {
             0..=2 => {
@@ -59,8 +59,12 @@ pub fn membership(data: &[u8]) {
                         server.receive(now, 0, &datagram).expect("an agent's message is one");
                     }
                 }
-                // Saving the service's state always succeeds here.
-                let _ = server.take_unsaved();
+                // Saving the service's state always succeeds here, and takes a while.
+                if is_storing && !input.rarely() {
+                    server.stored(now);
+                    is_storing = false;
+                }
+                is_storing |= server.take_unsaved().is_some();
                 while let Some((to, datagram)) = server.poll_transmit() {
                     assert!(Message::decode(&datagram).is_ok());
                     if to == 0 && !input.rarely() {

@@ -288,6 +288,30 @@ until_us = 85000
 groups = [["node2"], ["node0", "node1", "membership0"]]
 "#;
 
+/// A plan in which a node is cut off for slightly longer than a lease, while the service takes as long to store the
+/// view without it.
+#[cfg(feature = "planted-bugs")]
+const SLOW_REMOVALS: &str = r#"
+[[fault]]
+kind = "slow_disk"
+from_us = 25000
+until_us = 90000
+machine = "membership0"
+times = 25
+
+[[fault]]
+kind = "partition"
+from_us = 35000
+until_us = 41000
+groups = [["node2"], ["node0", "node1", "membership0"]]
+
+[[fault]]
+kind = "partition"
+from_us = 70000
+until_us = 76000
+groups = [["node2"], ["node0", "node1", "membership0"]]
+"#;
+
 /// Campaigns must find planted bugs in the node's program and in the membership service. The bug of engines
 /// that are not emptied is not listed: the engine of the store empties itself when it joins. The campaign of
 /// transactions finds that bug.
@@ -295,10 +319,12 @@ groups = [["node2"], ["node0", "node1", "membership0"]]
 #[test]
 fn campaigns_catch_planted_bugs_around_the_engine() {
     let late_grants = FaultPlan::parse(LATE_GRANTS).unwrap();
+    let slow_removals = FaultPlan::parse(SLOW_REMOVALS).unwrap();
     let parted = FaultKinds::NONE.with(FaultKind::PartialPartition);
     for (bug, plan, kinds) in [
         (NodeBug::LeaseFromReceipt, Some(late_grants), FaultKinds::ALL),
         (NodeBug::AnswerBeforeStored, None, FaultKinds::ALL),
+        (NodeBug::RemovedRenewed, Some(slow_removals), FaultKinds::ALL),
         (NodeBug::KeysOfFormerLife, None, FaultKinds::ALL),
         (NodeBug::PartitionedKept, None, parted),
     ] {

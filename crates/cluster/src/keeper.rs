@@ -53,8 +53,8 @@ impl KeeperParameters {
 ///   the number of the holder.
 /// - The holder changes the register each quarter of a term. It holds the service until a term after it has begun the
 ///   last change that has succeeded. Each change is a compare-and-set on the version of the one before.
-/// - Whatever the service would store in its state file is such a change. Nothing is sent to nodes before it has
-///   succeeded.
+/// - Whatever the service would store in its state file is such a change. Nothing that depends on it is sent to nodes
+///   before it has succeeded.
 /// - Another keeper may succeed the holder when it has observed no change for a term, and the drift of the clocks,
 ///   by a compare-and-set on the version that it has observed. What it has observed may never have been chosen, while
 ///   another keeper has set another value of the same version. So it first reads the register, and goes on only if the
@@ -240,15 +240,15 @@ impl<A: Copy> Keeper<A> {
         self.proposer.poll_transmit()
     }
 
-    /// The next datagram to a node, with its address. `None` while a change of the state is not in the register.
+    /// The next datagram to a node, with its address.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<(A, Datagram)> {
         self.advance(now);
         if let Some(answer) = self.queue.pop_front() {
             return Some(answer);
         }
         match &mut self.part {
-            Part::Holds(held) if held.storing.is_none() => held.server.poll_transmit(),
-            Part::Holds(_) | Part::Standby | Part::Claims { .. } => None,
+            Part::Holds(held) => held.server.poll_transmit(),
+            _ => None,
         }
     }
 
@@ -327,6 +327,7 @@ impl<A: Copy> Keeper<A> {
                     held.until = held.begun + length;
                     if let Some(durable) = held.storing.take() {
                         held.record.durable = Some(durable);
+                        held.server.stored(now);
                     }
                     Part::Holds(held)
                 }
@@ -529,7 +530,7 @@ mod tests {
         assert!(first.held(at(0)).is_some());
         assert_eq!((first.term(), first.holder()), (1, NodeId::new(0)));
         first.receive_from(at(1), 9, &heartbeat(1), |_| Origin::Own).unwrap();
-        assert!(first.held(at(1)).unwrap().service().view().epoch == Epoch(1));
+        assert_eq!(first.held(at(1)).unwrap().service().view().epoch, Epoch(0));
         assert_eq!(answer(&mut first, at(1)), None, "the view is not in the register");
         assert_eq!(first.view().epoch, Epoch(0));
         serve(&mut first, &mut coordinators, 0b110, at(2));

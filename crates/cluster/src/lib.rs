@@ -38,7 +38,8 @@
 //!   process may be started by mistake.
 //! - A node's host reads the clock *before* it sends a heartbeat, and the service's host reads its clock *after*
 //!   it has received one.
-//! - The service's host stores the snapshot that [`Server::take_unsaved`] returns before it sends anything.
+//! - The service's host stores the snapshot that [`Server::take_unsaved`] returns, and then calls [`Server::stored`].
+//!   Until then the server keeps back what depends on it.
 
 mod agent;
 mod beacons;

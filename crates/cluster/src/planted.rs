@@ -7,6 +7,10 @@ pub enum PlantedBug {
     LeaseFromReceipt,
     /// The service answers before it has stored its state: the stored state lacks the newest view.
     AnswerBeforeStored,
+    /// The service hears no heartbeats while it stores a change, and takes that time for the silence of members.
+    DeafWhileStoring,
+    /// While the service stores a view, it renews the leases of members that are not in it.
+    RemovedRenewed,
     /// The service keeps members in the view that do not receive each other's beacons.
     PartitionedKept,
     /// A node listens to a keeper of an earlier term.

@@ -23,15 +23,18 @@ use crate::text::Text;
 /// Limit of the queue of answers: far more than one call adds. Answers are dropped only if the host does not send
 /// them.
 const QUEUE_MAX: usize = 64;
+/// A server that has not run for this part of a lease has missed what nodes sent meanwhile. It runs twice as often.
+const DEAF_PER_LEASE: u64 = 4;
 /// Limit of the queue of misconfigured nodes that the host has yet to report.
 const MISFITS_MAX: usize = 16;
 
 /// A [`Service`] that receives and sends datagrams.
 ///
-/// `A` identifies the other end: a socket address, or a node in the simulator. After each call, the host first
-/// stores the snapshot that [`Server::take_unsaved`] returns, and then sends the datagrams that
-/// [`Server::poll_transmit`] returns until there are no more. If storing fails, the host stops: no answer may
-/// depend on a state that is not stored.
+/// `A` identifies the other end: a socket address, or a node in the simulator. After each call, the host begins to
+/// store the snapshot that [`Server::take_unsaved`] returns, and sends the datagrams that [`Server::poll_transmit`]
+/// returns until there are no more. Those that depend on the snapshot are among them when the host has called
+/// [`Server::stored`]. Meanwhile the server answers what it can answer from the stored state: see [`Service`]. If
+/// storing fails, the host stops: no answer may depend on a state that is not stored.
 #[derive(Clone, Debug)]
 pub struct Server<A> {
     service: Service,
@@ -45,6 +48,10 @@ pub struct Server<A> {
     told: [Option<Incarnation>; NODES_MAX],
     addresses: [Option<A>; NODES_MAX],
     queue: VecDeque<(A, Datagram)>,
+    /// Datagrams that depend on a change that has yet to be stored.
+    held: VecDeque<(A, Datagram)>,
+    /// When the server last ran.
+    ran: Option<Instant>,
     counters: ServerCounters,
     #[cfg(feature = "planted-bugs")]
     planted_bug: Option<PlantedBug>,
@@ -136,6 +143,8 @@ impl<A: Copy> Server<A> {
             told: [None; NODES_MAX],
             addresses: [None; NODES_MAX],
             queue: VecDeque::with_capacity(QUEUE_MAX),
+            held: VecDeque::with_capacity(QUEUE_MAX),
+            ran: None,
             counters: ServerCounters::default(),
             #[cfg(feature = "planted-bugs")]
             planted_bug: None,
@@ -148,7 +157,7 @@ impl<A: Copy> Server<A> {
     #[cfg(feature = "planted-bugs")]
     #[must_use]
     pub fn with_planted_bug(self, bug: PlantedBug) -> Self {
-        Self { planted_bug: Some(bug), ..self }
+        Self { planted_bug: Some(bug), service: self.service.with_planted_bug(bug), ..self }
     }
 
     /// The same server for the nodes of `cluster`, each of which must send its profile before it is accepted.
@@ -222,15 +231,19 @@ impl<A: Copy> Server<A> {
             self.turn_away(from, token, heartbeat, mismatch);
             return Ok(());
         }
-        let before = self.service.view().epoch;
+        self.run(now);
+        let before = self.service.decided().epoch;
         let was_leased = self.service.is_leased(heartbeat.node);
         let answer = self.service.heartbeat(now, heartbeat);
         let (node, incarnation, term) = (heartbeat.node, heartbeat.incarnation, self.term);
+        let epoch = self.service.decided().epoch;
+        // Nobody learns the number of a view that has yet to be stored.
+        let told = if self.service.has_unsaved() { epoch } else { self.service.view().epoch };
         let answer = match answer {
             Ok(Grant { view, lease }) => Message::Grant { node, incarnation, token, term, view, lease },
             Err(reason) => {
                 self.counters.heartbeats_refused += 1;
-                Message::Refusal { node, incarnation, token, term, epoch: self.service.view().epoch, reason }
+                Message::Refusal { node, incarnation, token, term, epoch: told, reason }
             }
         };
         self.push(from, &answer);
@@ -245,14 +258,13 @@ impl<A: Copy> Server<A> {
         if !contends {
             self.addresses[node.index()] = Some(from);
         }
-        let epoch = self.service.view().epoch;
         if epoch != before {
             self.notify(Some(node), epoch);
         } else if was_leased && !self.service.is_leased(node) && heartbeat.status.state == EngineState::Lost {
             // The next view waits for a heartbeat of another member, so notify the others, who then send one.
             // Notify them only once, when the lease is given up: if no view follows because the cluster has
             // halted, lost engines would otherwise notify each other for ever.
-            self.notify(Some(node), Epoch(epoch.0.saturating_add(1)));
+            self.notify(Some(node), Epoch(told.0.saturating_add(1)));
         }
         Ok(())
     }
@@ -273,7 +285,7 @@ impl<A: Copy> Server<A> {
         if heartbeat.node.index() >= self.service.size().0 {
             return Ok(None);
         }
-        let members = self.service.view().members();
+        let members = self.service.decided().members();
         Ok(registry.register(heartbeat.node, profile, members).map(Mismatch::Configuration))
     }
 
@@ -313,25 +325,42 @@ impl<A: Copy> Server<A> {
 
     /// Advances the time: see [`Service::tick`].
     pub fn tick(&mut self, now: Instant) {
-        let before = self.service.view().epoch;
+        self.run(now);
+        let before = self.service.decided().epoch;
         self.service.tick(now);
-        if self.service.view().epoch != before {
-            self.notify(None, self.service.view().epoch);
+        let epoch = self.service.decided().epoch;
+        if epoch != before {
+            self.notify(None, epoch);
+        }
+    }
+
+    /// Notes that the server runs at `now`. If it has not run for long although it was due, it has heard nothing since.
+    fn run(&mut self, now: Instant) {
+        if let Some(ran) = self.ran.replace(now)
+            && now.saturating_since(ran) > self.service.lease() / DEAF_PER_LEASE
+        {
+            self.service.was_deaf(ran, now);
         }
     }
 
     /// When [`Server::tick`] must be called if no datagram arrives before.
     pub fn next_deadline(&self) -> Instant {
-        self.service.next_deadline()
+        let looks =
+            self.ran.map_or(Instant::FAR_FUTURE, |ran| ran + self.service.lease() / (2 * DEAF_PER_LEASE));
+        looks.min(self.service.next_deadline())
     }
 
-    /// The snapshot that must be stored before anything is sent.
+    /// The snapshot that must be stored, unless one is being stored.
     #[must_use]
     pub fn take_unsaved(&mut self) -> Option<Durable> {
         let durable = self.service.take_unsaved()?;
         #[cfg(feature = "planted-bugs")]
         let durable = match self.planted_bug {
-            Some(PlantedBug::AnswerBeforeStored) => self.kept_back.replace(durable)?,
+            Some(PlantedBug::AnswerBeforeStored) => {
+                let former = self.kept_back.replace(durable);
+                self.publish(Instant::ZERO);
+                former?
+            }
             _ => durable,
         };
         Some(match &self.registry {
@@ -340,9 +369,27 @@ impl<A: Copy> Server<A> {
         })
     }
 
-    /// The next datagram to send, with its destination. `None` while a snapshot has yet to be taken.
+    /// Notes that the snapshot which was taken last is on stable storage at `now`.
+    ///
+    /// # Panics
+    /// If no snapshot is being stored.
+    pub fn stored(&mut self, now: Instant) {
+        #[cfg(feature = "planted-bugs")]
+        if self.planted_bug == Some(PlantedBug::AnswerBeforeStored) {
+            return;
+        }
+        self.publish(now);
+    }
+
+    /// Lets go what depends on the snapshot.
+    fn publish(&mut self, now: Instant) {
+        self.service.stored(now);
+        self.queue.append(&mut self.held);
+    }
+
+    /// The next datagram to send, with its destination.
     pub fn poll_transmit(&mut self) -> Option<(A, Datagram)> {
-        if self.service.has_unsaved() { None } else { self.queue.pop_front() }
+        self.queue.pop_front()
     }
 
     /// Status of the service.
@@ -379,11 +426,12 @@ impl<A: Copy> Server<A> {
     }
 
     fn push(&mut self, to: A, message: &Message) {
-        if self.queue.len() == QUEUE_MAX {
+        if self.queue.len() + self.held.len() == QUEUE_MAX {
             self.counters.answers_overflowed += 1;
-        } else {
-            self.queue.push_back((to, message.encode(self.cluster.id())));
+            return;
         }
+        let queue = if self.service.has_unsaved() { &mut self.held } else { &mut self.queue };
+        queue.push_back((to, message.encode(self.cluster.id())));
     }
 }
 
@@ -457,7 +505,13 @@ mod tests {
     }
 
     fn sent(server: &mut Server<u16>) -> Vec<String> {
-        let _ = server.take_unsaved();
+        if server.take_unsaved().is_some() {
+            server.stored(Instant::ZERO);
+        }
+        texts(server)
+    }
+
+    fn texts(server: &mut Server<u16>) -> Vec<String> {
         std::iter::from_fn(|| server.poll_transmit())
             .map(|(to, bytes)| format!("{to} {}", Message::decode(&bytes).unwrap().1))
             .collect()
@@ -491,8 +545,8 @@ mod tests {
             let bytes = registration("weft", node, ledger(2, 10));
             server.receive_from(Instant::ZERO, 100, &bytes, from(own(node))).unwrap();
         }
-        assert_eq!(server.service().view().epoch.0, 1);
         sent(&mut server);
+        assert_eq!(server.service().view().epoch.0, 1);
         // The same heartbeat from another address renews nothing.
         let before = server.service().clone();
         server.receive_from(Instant::ZERO, 666, &heartbeat(1, 9), from(own(7))).unwrap();
@@ -534,21 +588,84 @@ mod tests {
         assert_eq!(Durable::from_toml(&durable.to_toml()), Ok(durable));
     }
 
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_ms(ms)
+    }
+
     #[test]
-    fn nothing_leaves_before_the_view_is_taken_to_be_saved() {
+    fn what_depends_on_a_view_leaves_when_it_is_stored() {
         let mut server = server(2);
-        server.receive(Instant::ZERO, 100, &heartbeat(0, 5)).unwrap();
-        server.receive(Instant::ZERO, 101, &heartbeat(1, 6)).unwrap();
-        assert_eq!(server.poll_transmit(), None);
-        assert_eq!(server.take_unsaved().unwrap().view(), server.service().view());
+        server.receive(at(0), 100, &heartbeat(0, 5)).unwrap();
+        server.receive(at(0), 101, &heartbeat(1, 6)).unwrap();
+        assert_eq!(texts(&mut server), ["100 refusal node0#1 at epoch 0: Waiting"]);
+        let decided = server.take_unsaved().unwrap().view();
+        server.receive(at(1), 100, &heartbeat(0, 7)).unwrap();
+        assert_eq!(texts(&mut server), ["100 refusal node0#1 at epoch 0: Waiting"], "no stored view has it");
+        assert_eq!((server.service().view().epoch, server.status(at(1)).view.epoch), (Epoch(0), Epoch(0)));
+        assert_eq!(server.take_unsaved(), None, "it is being stored");
+        server.stored(at(2));
+        assert_eq!(server.service().view(), decided);
         assert_eq!(
-            sent(&mut server),
-            [
-                "100 refusal node0#1 at epoch 0: Waiting",
-                "101 grant node1#1 epoch 1: full {0, 1} joining {} for 100 ms",
-                "100 notice node0 epoch 1",
-            ]
+            texts(&mut server),
+            ["101 grant node1#1 epoch 1: full {0, 1} joining {} for 100 ms", "100 notice node0 epoch 1",]
         );
+    }
+
+    /// A server of two full members, which were last heard at 10 ms.
+    fn running() -> Server<u16> {
+        let mut server = server(2);
+        let report = |server: &mut Server<u16>, ms, node, state| {
+            report(server, at(ms), node, state);
+            sent(server);
+        };
+        for (ms, state) in [(0, EngineState::Starting), (10, EngineState::Full)] {
+            (0..2).for_each(|node| report(&mut server, ms, node, state));
+        }
+        server
+    }
+
+    fn report(server: &mut Server<u16>, now: Instant, node: usize, state: EngineState) {
+        let epoch = if state == EngineState::Starting { Epoch(0) } else { Epoch(1) };
+        let (node, incarnation) = (NodeId::new(node).unwrap(), Incarnation::FIRST);
+        let status = EngineStatus { epoch, state };
+        let heartbeat =
+            Heartbeat { node, incarnation, status, receives_from: NodeSet::first(16), claim: None };
+        let message = Message::Heartbeat { token: 1, heartbeat, profile: None };
+        server.receive(now, 0, &message.encode(ClusterId::default())).unwrap();
+    }
+
+    #[test]
+    fn the_time_in_which_the_server_did_not_run_is_nobodys_silence() {
+        // It did not run from 20 to 120 ms. What both have sent meanwhile is read now.
+        let mut server = running();
+        server.tick(at(20));
+        report(&mut server, at(120), 0, EngineState::Full);
+        server.tick(at(120));
+        report(&mut server, at(121), 1, EngineState::Full);
+        assert_eq!(server.service().view(), server.service().decided());
+        assert_eq!(server.service().view().full.len(), 2);
+        // Node 1 is silent from here on, and the server is always late. It prolongs the lease only once.
+        let mut late = (150..500).step_by(30).map(|ms| {
+            report(&mut server, at(ms), 0, EngineState::Full);
+            (ms, server.service().decided().full.len())
+        });
+        assert_eq!(late.find(|(_, full)| *full == 1), Some((240, 1)), "a quarter of a lease after 210 ms");
+    }
+
+    #[test]
+    fn a_server_looks_often_enough_to_notice_that_it_did_not_run() {
+        let mut server = running();
+        for step in 1..100 {
+            let due = server.next_deadline();
+            assert!(due <= at(10) + Duration::from_us(12_500) * step, "{due:?}");
+            server.tick(due);
+            report(&mut server, due, 0, EngineState::Full);
+            if server.service().decided().full.len() == 1 {
+                assert!((at(110)..at(125)).contains(&due), "nothing was missed: {due:?}");
+                return;
+            }
+        }
+        panic!("the silent member stays");
     }
 
     #[test]

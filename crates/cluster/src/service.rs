@@ -7,6 +7,8 @@ use crate::durable::{Durable, DurableError, Holders, NodeRecord, Role};
 use crate::lease::{LEASE_MAX, LEASE_MIN};
 use crate::membership::{Incarnation, Reason};
 use crate::message::Heartbeat;
+#[cfg(feature = "planted-bugs")]
+use crate::planted::PlantedBug;
 use crate::status::{MemberStatus, Phase};
 
 /// Parameters of a membership service.
@@ -116,10 +118,19 @@ pub type Answer = Result<Grant, Reason>;
 ///   which it may have published to other nodes before. If a member of the view has lost its memory or is gone,
 ///   the service does not continue: that member's data may have been the only copy.
 ///
+/// - The service never waits for its disk. While a change is being stored, it hears heartbeats as always, makes no
+///   other change, and answers from the state that *is* stored: it renews the leases of those members of the stored
+///   view that also stay in the new one, and everybody else has to wait. So no message depends on a state that a crash
+///   may lose, a slow disk ends no lease of a member that stays, and the time that the disk takes is nobody's silence.
+/// - A service that did not run for more than a quarter of a lease has not heard what nodes sent meanwhile. So a member
+///   whose lease has ended since, or is about to end, stays for a quarter of a lease, in which it can be heard. That
+///   holds once for each of its heartbeats: a service that is always late still removes dead members.
+///
 /// # Use
 /// `now` comes from one clock and never decreases. Pass heartbeats in as soon as they arrive: the service takes
 /// the time of the call as a time at which the node was alive. Call [`Service::take_unsaved`] after every call,
-/// and *store its result before an answer is sent*; [`Server`] ensures that order.
+/// store its result, and then call [`Service::stored`]. *Answers of calls after which [`Service::has_unsaved`] holds
+/// are sent after that*; [`Server`] ensures that order.
 ///
 /// [`Server`]: crate::Server
 #[derive(Clone, Debug)]
@@ -129,7 +140,13 @@ pub struct Service {
     epoch: Epoch,
     published: Instant,
     halted: bool,
+    /// Whether the state differs from the snapshot that was taken last.
     unsaved: bool,
+    /// What is on stable storage, and the snapshot that is on the way there. What others learn rests on the former.
+    stored: Durable,
+    storing: Option<Durable>,
+    #[cfg(feature = "planted-bugs")]
+    planted_bug: Option<PlantedBug>,
     /// Number of epochs to skip before the next one.
     lost_epochs: u32,
     /// The full members of the last view that all of its full members have begun, and of later views.
@@ -144,6 +161,8 @@ struct Node {
     lease_end: Instant,
     /// When the node last reported as a member and had its lease renewed.
     heard: Instant,
+    /// Since then its lease was prolonged because the service did not run.
+    spared: bool,
     /// When the node last reported, whether its lease was renewed or not; `None` if this incarnation never did as
     /// a member.
     last_heartbeat: Option<Instant>,
@@ -291,6 +310,7 @@ impl Service {
             record: NodeRecord::NEVER,
             lease_end: Instant::ZERO,
             heard: Instant::ZERO,
+            spared: false,
             last_heartbeat: None,
             receives_from: NodeSet::first(NODES_MAX),
             silent_since: [Instant::ZERO; NODES_MAX],
@@ -305,6 +325,7 @@ impl Service {
             rival_incarnation: None,
             claim: None,
         };
+        let nothing = Durable::new(Epoch(0), false, vec![NodeRecord::NEVER; parameters.nodes]);
         Self {
             parameters,
             now: Instant::ZERO,
@@ -312,6 +333,10 @@ impl Service {
             published: Instant::ZERO,
             halted: false,
             unsaved: false,
+            stored: nothing.expect("nothing has happened"),
+            storing: None,
+            #[cfg(feature = "planted-bugs")]
+            planted_bug: None,
             lost_epochs: 0,
             holders: Vec::new(),
             nodes: vec![node; parameters.nodes],
@@ -341,6 +366,7 @@ impl Service {
         service.epoch = durable.view().epoch;
         service.halted = durable.halted();
         service.holders = durable.holders().to_vec();
+        service.stored = durable.clone();
         for (node, record) in service.nodes.iter_mut().zip(durable.nodes()) {
             node.record = *record;
             node.granted = service.epoch;
@@ -349,24 +375,61 @@ impl Service {
         Ok(service)
     }
 
+    /// The same service with a deliberate bug.
+    #[cfg(feature = "planted-bugs")]
+    #[must_use]
+    pub(crate) fn with_planted_bug(self, bug: PlantedBug) -> Self {
+        Self { planted_bug: Some(bug), ..self }
+    }
+
     /// Processes a node's heartbeat, received at `now`, and answers it.
     pub fn heartbeat(&mut self, now: Instant, heartbeat: Heartbeat) -> Answer {
         self.now = self.now.max(now);
+        #[cfg(feature = "planted-bugs")]
+        if self.storing.is_some() && self.planted_bug == Some(PlantedBug::DeafWhileStoring) {
+            return Err(Reason::Waiting);
+        }
         let heard = self.hear(heartbeat);
+        if self.storing.is_some() {
+            // The node learns that the service hears it, and nothing that may be lost.
+            return self.renewal_meanwhile(heartbeat, heard.is_ok()).ok_or(Reason::Waiting);
+        }
         // Whatever the heartbeat's result, time has passed.
         self.advance();
-        heard?;
+        heard.and_then(|()| self.answer(heartbeat))
+    }
+
+    fn answer(&mut self, heartbeat: Heartbeat) -> Answer {
         let record = self.nodes[heartbeat.node.index()].record;
         if self.halted {
             Err(Reason::Halted)
         } else if record.role != Role::Out && record.incarnation == Some(heartbeat.incarnation) {
             self.nodes[heartbeat.node.index()].granted = self.epoch;
-            Ok(Grant { view: self.view(), lease: self.parameters.lease })
+            Ok(Grant { view: self.decided(), lease: self.parameters.lease })
         } else if self.is_kept_out(heartbeat.node) {
             Err(Reason::Partitioned)
         } else {
             Err(Reason::Waiting)
         }
+    }
+
+    /// While a change is being stored: the lease of a member of the stored view that stays, if its heartbeat was
+    /// accepted.
+    fn renewal_meanwhile(&mut self, heartbeat: Heartbeat, is_accepted: bool) -> Option<Grant> {
+        let index = heartbeat.node.index();
+        let is_member = |record: &NodeRecord| {
+            record.role != Role::Out && record.incarnation == Some(heartbeat.incarnation)
+        };
+        let stays = is_accepted && !self.halted && is_member(&self.nodes.get(index)?.record);
+        #[cfg(feature = "planted-bugs")]
+        let stays = stays || self.planted_bug == Some(PlantedBug::RemovedRenewed);
+        if !stays || !is_member(&self.stored.nodes()[index]) {
+            return None;
+        }
+        let view = self.stored.view();
+        let node = &mut self.nodes[index];
+        node.granted = node.granted.max(view.epoch);
+        Some(Grant { view, lease: self.parameters.lease })
     }
 
     /// Advances the time. Call it at [`Service::next_deadline`]; further calls do no harm.
@@ -377,7 +440,7 @@ impl Service {
 
     /// When [`Service::tick`] may have an effect, if no heartbeat arrives before.
     pub fn next_deadline(&self) -> Instant {
-        if self.halted || self.epoch == Epoch(0) {
+        if self.halted || self.epoch == Epoch(0) || self.storing.is_some() {
             return Instant::FAR_FUTURE;
         }
         // The end of a lease alone has no effect: the change that it allows waits for a heartbeat of another node.
@@ -392,52 +455,87 @@ impl Service {
         succession.map_or(view, |end| view.min(end))
     }
 
-    /// The latest snapshot, if it has not been taken yet. It must be on stable storage before any answer is sent
-    /// that was returned since the previous snapshot.
+    /// The latest snapshot, if it has not been taken yet and none is being stored. [`Service::stored`] must be called
+    /// when it is on stable storage.
     #[must_use]
     pub fn take_unsaved(&mut self) -> Option<Durable> {
-        if !std::mem::take(&mut self.unsaved) {
+        if self.storing.is_some() || !std::mem::take(&mut self.unsaved) {
             return None;
         }
-        let records = self.nodes.iter().map(|node| node.record).collect();
-        let durable = Durable::new(self.epoch, self.halted, records);
-        Some(durable.expect("the service keeps to its own rules").held_by(self.holders.clone()))
+        self.storing = Some(self.snapshot());
+        self.storing.clone()
     }
 
-    /// Whether [`Service::take_unsaved`] would return a snapshot.
+    fn snapshot(&self) -> Durable {
+        let records = self.nodes.iter().map(|node| node.record).collect();
+        let durable = Durable::new(self.epoch, self.halted, records);
+        durable.expect("the service keeps to its own rules").held_by(self.holders.clone())
+    }
+
+    /// Publishes the snapshot that was taken last: it is on stable storage at `now`. What it changes takes effect now,
+    /// however long that has taken.
+    ///
+    /// # Panics
+    /// If no snapshot was taken since the last call.
+    pub fn stored(&mut self, now: Instant) {
+        let stored = self.storing.take().expect("a snapshot was taken");
+        assert!(!self.unsaved, "nothing is decided while a change is being stored");
+        assert!(stored.view().epoch >= self.stored.view().epoch, "epochs never decrease");
+        self.now = self.now.max(now);
+        let former = std::mem::replace(&mut self.stored, stored);
+        if self.stored.view().epoch > former.view().epoch {
+            let is_new = |id: &NodeId| {
+                let (before, now) = (former.nodes()[id.index()], self.stored.nodes()[id.index()]);
+                before.role == Role::Out || before.incarnation != now.incarnation
+            };
+            self.begin(self.decided().members().iter().filter(is_new).collect());
+        }
+    }
+
+    /// Whether [`Service::take_unsaved`] would return a snapshot: the last call has changed the state.
     pub fn has_unsaved(&self) -> bool {
         self.unsaved
     }
 
-    /// The newest published view; before the first, epoch 0 without members.
+    /// The newest published view, which is on stable storage; before the first, epoch 0 without members.
     pub fn view(&self) -> View {
+        self.stored.view()
+    }
+
+    /// The newest view, which may have yet to be stored.
+    pub(crate) fn decided(&self) -> View {
         View { epoch: self.epoch, full: self.having(Role::Full), joining: self.having(Role::Joining) }
     }
 
     /// The incarnation of `node` in the newest view that had it.
     pub fn incarnation(&self, node: NodeId) -> Option<Incarnation> {
-        self.nodes.get(node.index())?.record.incarnation
+        self.stored.nodes().get(node.index())?.incarnation
     }
 
     /// The service's records of each node at `now`.
     pub(crate) fn members_at(&self, now: Instant) -> Vec<MemberStatus> {
-        let member = |node: &Node| {
-            let is_member = node.record.role != Role::Out;
+        let member = |(node, stored): (&Node, &NodeRecord)| {
+            let is_member = stored.role != Role::Out;
             let lease_left = node.lease_end.saturating_since(now);
             MemberStatus {
-                incarnation: node.record.incarnation,
+                incarnation: stored.incarnation,
                 lease_left: if is_member { lease_left } else { Duration::ZERO },
                 silent: (node.heard > Instant::ZERO).then(|| now.saturating_since(node.heard)),
                 reported: node.reported,
             }
         };
-        self.nodes.iter().map(member).collect()
+        self.nodes.iter().zip(self.stored.nodes()).map(member).collect()
     }
 
     /// Whether `node` may hold a lease.
     pub(crate) fn is_leased(&self, node: NodeId) -> bool {
         let known = self.nodes.get(node.index());
         known.is_some_and(|node| node.record.role != Role::Out && node.lease_end > self.now)
+    }
+
+    /// Length of a lease.
+    pub(crate) const fn lease(&self) -> Duration {
+        self.parameters.lease
     }
 
     /// Number of nodes, and number of those that hold the same data.
@@ -447,9 +545,9 @@ impl Service {
 
     /// Phase of the cluster.
     pub fn phase(&self) -> Phase {
-        if self.halted {
+        if self.stored.halted() {
             Phase::Halted
-        } else if self.epoch == Epoch(0) {
+        } else if self.view().epoch == Epoch(0) {
             Phase::Bootstrapping { missing: self.select(|node| node.candidate.is_none()) }
         } else {
             Phase::Running
@@ -466,7 +564,8 @@ impl Service {
         if self.epoch == Epoch(0) {
             known.claim = heartbeat.claim.map(|view| (heartbeat, view, self.now));
         }
-        if status.epoch > self.epoch {
+        // Nobody can know a view that has yet to be stored.
+        if status.epoch > self.stored.view().epoch {
             self.adopt();
             return Err(Reason::Ahead);
         }
@@ -545,7 +644,7 @@ impl Service {
     fn settle(&mut self, is_begun: bool) {
         let full = self.having(Role::Full);
         let has_begun = |id: NodeId| self.nodes[id.index()].opened == self.epoch;
-        let is_known = self.holders.len() == 1;
+        let is_known = self.holders.len() == 1 || self.storing.is_some();
         if self.parameters.durable_copies > 0 && !is_known && (is_begun || full.iter().all(has_begun)) {
             self.holders = vec![Holders { since: self.epoch, full }];
             self.unsaved = true;
@@ -580,7 +679,7 @@ impl Service {
         let lease_end = self.now + self.parameters.term();
         let node = &mut self.nodes[heartbeat.node.index()];
         node.lease_end = lease_end;
-        node.heard = self.now;
+        (node.heard, node.spared) = (self.now, false);
         node.reported = node.reported.max(heartbeat.status.epoch);
         let epoch = heartbeat.status.epoch;
         let state = heartbeat.status.state;
@@ -608,7 +707,7 @@ impl Service {
 
     /// Publishes the next view if it is due.
     fn advance(&mut self) {
-        if self.halted {
+        if self.halted || self.storing.is_some() {
             return;
         }
         let now = self.now;
@@ -637,7 +736,7 @@ impl Service {
 
     /// The next view as of now; `None` if no node in it would hold the data.
     fn plan(&self) -> Option<Plan> {
-        let view = self.view();
+        let view = self.decided();
         let dead = self.select(|node| node.record.role != Role::Out && node.candidate.is_some());
         let whole = self.whole();
         if whole.is_empty() {
@@ -695,7 +794,7 @@ impl Service {
         if whole.iter().all(is_uncertain) && !self.is_safe(whole, dead) {
             return None;
         }
-        let view = self.view();
+        let view = self.decided();
         let full = view.full.union(whole);
         let knows_view = |id: NodeId| {
             let node = &self.nodes[id.index()];
@@ -729,7 +828,7 @@ impl Service {
     }
 
     fn differs(&self, plan: &Plan) -> bool {
-        let view = self.view();
+        let view = self.decided();
         let is_restored = self.nodes.iter().any(|node| node.restored);
         plan.full != view.full
             || plan.joining != view.joining
@@ -747,9 +846,7 @@ impl Service {
             return;
         };
         self.epoch = Epoch(epoch);
-        self.published = self.now;
         self.unsaved = true;
-        let lease_end = self.now + self.parameters.term();
         for (index, node) in self.nodes.iter_mut().enumerate() {
             let Some(id) = NodeId::new(index) else { continue };
             node.restored = false;
@@ -762,9 +859,8 @@ impl Service {
                 && let Some(candidate) = node.candidate.take()
             {
                 node.record.incarnation = Some(candidate.incarnation);
-                node.lease_end = lease_end;
                 (node.receives_from, node.last_heartbeat) = (candidate.receives_from, Some(candidate.heard));
-                node.silent_since = [self.now; NODES_MAX];
+                node.spared = false;
                 node.reported = Epoch(0);
                 (node.granted, node.opened, node.sealed) = (Epoch(0), Epoch(0), Epoch(0));
                 node.uncertain = false;
@@ -772,12 +868,33 @@ impl Service {
                 node.rival_incarnation = None;
             }
         }
+        self.begin(plan.with_new_incarnation);
+        self.note_holders();
+    }
+
+    /// The decided view, in which these members are new, begins now: at the decision, and again when it is stored.
+    fn begin(&mut self, new: NodeSet) {
+        let (now, lease_end) = (self.now, self.now + self.parameters.term());
+        self.published = now;
         // Whether the new members and the others receive each other's beacons is reported slightly later: restart
         // their timers.
         for node in &mut self.nodes {
-            plan.with_new_incarnation.iter().for_each(|id| node.silent_since[id.index()] = self.now);
+            new.iter().for_each(|id| node.silent_since[id.index()] = now);
         }
-        self.note_holders();
+        for id in new.iter() {
+            let node = &mut self.nodes[id.index()];
+            (node.lease_end, node.silent_since) = (lease_end, [now; NODES_MAX]);
+        }
+    }
+
+    /// Notes that the service did not run from `since` to `now`: see the rules.
+    pub(crate) fn was_deaf(&mut self, since: Instant, now: Instant) {
+        self.now = self.now.max(now);
+        let until = self.now + self.parameters.lease / 4;
+        let ends = |node: &Node| node.lease_end > since && node.lease_end < until;
+        for node in self.nodes.iter_mut().filter(|node| ends(node) && !node.spared) {
+            (node.lease_end, node.spared) = (until, true);
+        }
     }
 
     fn halt(&mut self) {
@@ -805,7 +922,7 @@ impl Service {
 
     /// The members that are excluded because they and others do not receive each other's beacons.
     pub fn partitioned(&self) -> NodeSet {
-        self.view().members().minus(self.kept())
+        self.decided().members().minus(self.kept())
     }
 
     /// Which beacons between an excluded member and the others are missing, in words.
@@ -819,7 +936,7 @@ impl Service {
         if !known.receives_from.contains(node) {
             return "it does not hear the membership service".to_owned();
         }
-        let others = self.view().members().without(node);
+        let others = self.decided().members().without(node);
         let unheard = others.minus(known.receives_from);
         let deaf: NodeSet =
             others.iter().filter(|id| !self.nodes[id.index()].receives_from.contains(node)).collect();
@@ -834,7 +951,7 @@ impl Service {
     /// The members that may stay: all, unless some do not receive the beacons of others. See the rules.
     fn kept(&self) -> NodeSet {
         let (now, patience) = (self.now, self.parameters.lease / 4);
-        let members = self.view().members();
+        let members = self.decided().members();
         let misses = |one: NodeId, other: NodeId| self.nodes[one.index()].misses(other, patience, now);
         // A silent member leaves when its lease has ended; its last report does not count here.
         let heard: NodeSet = members.iter().filter(|id| self.speaks(*id)).collect();
@@ -913,7 +1030,7 @@ impl Service {
     }
 
     fn members(&self) -> impl Iterator<Item = NodeId> {
-        self.view().members().iter()
+        self.decided().members().iter()
     }
 
     fn having(&self, role: Role) -> NodeSet {
@@ -963,7 +1080,25 @@ mod tests {
     ) -> Answer {
         let (node, incarnation) = (NodeId::new(node).unwrap(), Incarnation::new(number).unwrap());
         let status = EngineStatus { epoch: Epoch(epoch), state };
-        service.heartbeat(at(ms), Heartbeat { node, incarnation, status, receives_from, claim: None })
+        hear(service, ms, Heartbeat { node, incarnation, status, receives_from, claim: None })
+    }
+
+    /// The answer to a heartbeat, of a service whose disk takes no time.
+    fn hear(service: &mut Service, ms: u64, heartbeat: Heartbeat) -> Answer {
+        let answer = service.heartbeat(at(ms), heartbeat);
+        store(service, ms);
+        answer
+    }
+
+    fn tick(service: &mut Service, ms: u64) {
+        service.tick(at(ms));
+        store(service, ms);
+    }
+
+    fn store(service: &mut Service, ms: u64) {
+        if service.take_unsaved().is_some() {
+            service.stored(at(ms));
+        }
     }
 
     /// Incarnation 10 of the node reports that its engine is lost, as it does before it restarts.
@@ -1019,8 +1154,8 @@ mod tests {
 
     #[test]
     fn members_that_come_back_with_their_data_go_on_in_the_next_view() {
-        let mut service = running(3);
-        let durable = service.take_unsaved().unwrap();
+        let service = running(3);
+        let durable = service.stored.clone();
         // All nodes and the service lose power.
         let mut service = Service::restore(parameters(3), &durable, at(1_000)).unwrap();
         let restored = EngineState::Restored;
@@ -1082,7 +1217,7 @@ mod tests {
 
     /// A service that has lost power with all nodes, of which only node 0 has come back and reported.
     fn one_of_three_is_back() -> Service {
-        let durable = running_on_disks().take_unsaved().unwrap();
+        let durable = running_on_disks().stored;
         assert_eq!(Durable::from_toml(&durable.to_toml()), Ok(durable.clone()));
         let parameters = ServiceParameters { durable_copies: 2, ..parameters(3) };
         let mut service = Service::restore(parameters, &durable, at(1_000)).unwrap();
@@ -1123,7 +1258,7 @@ mod tests {
         // Node 1 dies right after this heartbeat; its lease lasts until 191 ms.
         assert!(beat(&mut service, 90, 1, 10, 1, EngineState::Full).is_ok());
         for ms in [101, 150] {
-            service.tick(at(ms));
+            tick(&mut service, ms);
             assert_eq!(sets(&service).0, 1);
             assert_eq!(service.next_deadline(), Instant::FAR_FUTURE);
         }
@@ -1200,7 +1335,7 @@ mod tests {
     #[test]
     fn a_single_member_stays_however_long_it_is_silent() {
         let mut service = running(1);
-        service.tick(at(500));
+        tick(&mut service, 500);
         assert!(beat(&mut service, 1_000, 0, 10, 1, EngineState::Full).is_ok());
         assert_eq!(sets(&service), (1, vec![0], vec![]));
     }
@@ -1215,7 +1350,7 @@ mod tests {
         // A heartbeat that requests the first view does not show that the node has it.
         assert_eq!(beat(&mut service, 30, 1, 10, 0, EngineState::Starting).unwrap().view.epoch, Epoch(1));
         assert_eq!(service.next_deadline(), Instant::FAR_FUTURE);
-        service.tick(at(40));
+        tick(&mut service, 40);
         assert_eq!(sets(&service).0, 1);
         assert_eq!(beat(&mut service, 50, 1, 10, 1, EngineState::Full).unwrap().view.epoch, Epoch(2));
         assert_eq!(sets(&service), (2, vec![0, 1], vec![2]));
@@ -1239,7 +1374,7 @@ mod tests {
 
     #[test]
     fn a_restored_service_asks_again_who_knows_the_first_view() {
-        let durable = running(2).take_unsaved().unwrap();
+        let durable = running(2).stored;
         let mut service = Service::restore(parameters(2), &durable, at(0)).unwrap();
         loses(&mut service, 10, 1);
         let answer = beat(&mut service, 10, 1, 11, 0, EngineState::Starting);
@@ -1252,7 +1387,7 @@ mod tests {
     #[test]
     fn when_all_leases_lapse_together_the_silent_have_one_more() {
         let mut service = running(3);
-        service.tick(at(500));
+        tick(&mut service, 500);
         assert_eq!(sets(&service).0, 1);
         assert_eq!(service.next_deadline(), Instant::FAR_FUTURE);
         for ms in [500, 550, 600] {
@@ -1283,7 +1418,7 @@ mod tests {
         assert!(beat(&mut service, 101, 1, 10, 1, EngineState::Full).is_ok());
         assert_eq!(sets(&service), (2, vec![1], vec![]));
         assert!(beat(&mut service, 110, 0, 11, 0, EngineState::Starting).is_err());
-        service.tick(at(126));
+        tick(&mut service, 126);
         assert_eq!(sets(&service), (3, vec![1], vec![0]));
         for ms in [150, 250, 350, 450] {
             assert!(beat(&mut service, ms, 0, 11, 3, EngineState::Joining { synced: false }).is_ok());
@@ -1291,7 +1426,7 @@ mod tests {
         assert_eq!(sets(&service).0, 3);
         assert_eq!(beat(&mut service, 460, 1, 12, 0, EngineState::Starting), Err(Reason::Halted));
         assert_eq!(service.phase(), Phase::Halted);
-        let halted = service.take_unsaved().unwrap();
+        let halted = service.stored.clone();
         assert!(halted.halted());
         let mut service = Service::restore(parameters(2), &halted, at(0)).unwrap();
         assert_eq!(
@@ -1331,7 +1466,7 @@ mod tests {
             assert_eq!(answer, Err(Reason::Waiting));
         }
         assert_eq!(service.next_deadline(), at(196));
-        service.tick(at(196));
+        tick(&mut service, 196);
         assert_eq!(sets(&service), (5, vec![0], vec![1, 2, 3]));
         // A node that reported to be synced in an earlier epoch is not synced in this one.
         assert!(beat(&mut service, 230, 1, 11, 4, EngineState::Joining { synced: true }).is_ok());
@@ -1344,7 +1479,7 @@ mod tests {
             assert_eq!(sets(&service).0, 5);
             assert_eq!(service.next_deadline(), at(266));
         }
-        service.tick(at(266));
+        tick(&mut service, 266);
         assert_eq!(sets(&service), (6, vec![0, 1], vec![2, 3]));
     }
 
@@ -1386,7 +1521,7 @@ mod tests {
         // Nodes 2 and 3 last reported at 60 ms; node 1 would wait for them until much later.
         assert!(beat(&mut silent, 150, 1, 11, epoch, EngineState::Joining { synced: true }).is_ok());
         assert_eq!(sets(&silent).0, epoch);
-        silent.tick(at(161));
+        tick(&mut silent, 161);
         assert!(sets(&silent).1.contains(&1), "{:?}", sets(&silent));
 
         let mut dead = three_come_back();
@@ -1420,10 +1555,10 @@ mod tests {
         assert_eq!(beat(&mut service, 60, 1, 11, 0, EngineState::Starting), Err(Reason::Occupied));
         assert!(beat(&mut service, 90, 0, 10, 1, EngineState::Full).is_ok());
         assert_eq!(service.next_deadline(), at(141));
-        service.tick(at(140));
+        tick(&mut service, 140);
         assert_eq!(sets(&service).0, 1);
         // The view does not need a further heartbeat.
-        service.tick(at(141));
+        tick(&mut service, 141);
         assert_eq!(sets(&service), (2, vec![0], vec![1]));
         assert!(beat(&mut service, 150, 1, 11, 2, EngineState::Joining { synced: false }).is_ok());
     }
@@ -1445,7 +1580,7 @@ mod tests {
             assert!(beat(&mut service, ms, 0, 10, 1, EngineState::Full).is_ok());
         }
         assert!(beat(&mut service, 270, 1, 1 << 62, 0, EngineState::Starting).is_err());
-        service.tick(at(290));
+        tick(&mut service, 290);
         assert_eq!(sets(&service), (3, vec![0], vec![1]));
         assert_eq!(beat(&mut service, 300, 1, 10, 1, EngineState::Full), superseded_by(1 << 62));
         let next = (1 << 62) + 1;
@@ -1494,7 +1629,7 @@ mod tests {
         let status = EngineStatus { epoch: Epoch(epoch), state };
         let receives_from = NodeSet::first(16);
         let heartbeat = Heartbeat { node: id, incarnation, status, receives_from, claim: Some(view) };
-        service.heartbeat(at(ms), heartbeat)
+        hear(service, ms, heartbeat)
     }
 
     #[test]
@@ -1503,10 +1638,10 @@ mod tests {
         for (ms, node) in [(0, 0), (1, 1), (2, 0)] {
             assert_eq!(claims(&mut service, ms, node, 3), Err(Reason::Ahead));
         }
-        assert_eq!(service.take_unsaved(), None);
+        assert_eq!(service.stored.view().epoch, Epoch(0));
         assert_eq!(claims(&mut service, 3, 2, 3), Err(Reason::Ahead));
         assert_eq!(sets(&service), (3, vec![0, 1], vec![2]));
-        assert_eq!(service.take_unsaved().unwrap().view(), service.view());
+        assert_eq!(service.stored.view(), service.decided());
         assert!(beat(&mut service, 4, 0, 10, 3, EngineState::Full).is_ok());
         // An incarnation that is in no view of the service has no data of this cluster.
         assert_eq!(beat(&mut service, 5, 3, 10, 3, EngineState::Full), Err(Reason::Rejoin));
@@ -1672,9 +1807,7 @@ mod tests {
 
     #[test]
     fn a_restored_service_waits_for_leases_that_it_does_not_remember() {
-        let mut before = running(2);
-        let durable = before.take_unsaved().unwrap();
-        assert_eq!(before.take_unsaved(), None);
+        let durable = running(2).stored;
         let mut service = Service::restore(parameters(2), &durable, at(10)).unwrap();
         assert!(beat(&mut service, 60, 0, 10, 1, EngineState::Full).is_ok());
         assert!(beat(&mut service, 110, 0, 10, 1, EngineState::Full).is_ok());
@@ -1685,7 +1818,137 @@ mod tests {
         assert_eq!(error.to_string(), "it describes 2 nodes, but 3 are configured");
     }
 
+    fn heartbeat(node: usize, number: u64, epoch: u32, state: EngineState) -> Heartbeat {
+        Heartbeat {
+            node: NodeId::new(node).unwrap(),
+            incarnation: Incarnation::new(number).unwrap(),
+            status: EngineStatus { epoch: Epoch(epoch), state },
+            receives_from: NodeSet::first(16),
+            claim: None,
+        }
+    }
+
+    /// Three full members, of which node 1 has restarted; a view with its new incarnation is being stored since 62 ms.
+    fn storing() -> Service {
+        let mut service = running(3);
+        loses(&mut service, 61, 1);
+        let answer = service.heartbeat(at(62), heartbeat(1, 11, 0, EngineState::Starting));
+        assert_eq!(answer.unwrap().view.epoch, Epoch(2));
+        assert!(service.take_unsaved().is_some());
+        service
+    }
+
+    /// Nodes 0 and 2 renew their leases meanwhile, and the new incarnation of node 1 reports.
+    fn renew_until(service: &mut Service, end: u64) {
+        for ms in (70..end).step_by(10) {
+            for node in [0, 2] {
+                let answer = service.heartbeat(at(ms), heartbeat(node, 10, 1, EngineState::Full));
+                assert_eq!(answer.unwrap().view, service.view(), "it stays");
+            }
+            let waits = service.heartbeat(at(ms), heartbeat(1, 11, 0, EngineState::Starting));
+            assert_eq!(waits, Err(Reason::Waiting));
+            service.tick(at(ms));
+            assert_eq!((service.take_unsaved(), service.next_deadline()), (None, Instant::FAR_FUTURE));
+        }
+    }
+
+    #[test]
+    fn while_a_view_is_stored_its_members_keep_the_leases_of_the_stored_one() {
+        let mut service = storing();
+        assert_eq!((service.view().epoch, service.decided().epoch), (Epoch(1), Epoch(2)));
+        // The disk takes three leases.
+        renew_until(&mut service, 400);
+        for (node, number) in [(1, 10), (2, 9), (3, 10)] {
+            let waits = service.heartbeat(at(400), heartbeat(node, number, 1, EngineState::Full));
+            assert_eq!(waits, Err(Reason::Waiting));
+        }
+        service.stored(at(400));
+        assert_eq!(sets(&service), (2, vec![0, 2], vec![1]));
+        for node in [0, 2] {
+            assert!(beat(&mut service, 401, node, 10, 1, EngineState::Full).is_ok());
+        }
+        assert!(beat(&mut service, 401, 1, 11, 0, EngineState::Starting).is_ok());
+        assert_eq!(beat(&mut service, 401, 1, 10, 1, EngineState::Full), superseded_by(11));
+        assert_eq!(sets(&service).0, 2, "nobody was silent");
+    }
+
+    #[test]
+    fn while_a_view_is_stored_who_leaves_gets_no_lease() {
+        let mut service = running(3);
+        for (ms, node) in [(60, 0), (60, 1)] {
+            assert!(beat(&mut service, ms, node, 10, 1, EngineState::Full).is_ok());
+        }
+        let answer = service.heartbeat(at(101), heartbeat(0, 10, 1, EngineState::Full));
+        assert_eq!(answer.unwrap().view.full.len(), 2, "node 2 was silent");
+        assert!(service.take_unsaved().is_some());
+        let late = heartbeat(2, 10, 1, EngineState::Full);
+        assert_eq!(service.heartbeat(at(102), late), Err(Reason::Waiting));
+        service.stored(at(103));
+        assert_eq!(service.heartbeat(at(104), late), Err(Reason::Rejoin));
+    }
+
+    #[test]
+    fn new_members_have_their_time_from_when_their_view_is_stored() {
+        let mut service = storing();
+        renew_until(&mut service, 400);
+        service.stored(at(400));
+        // Node 1 could not know that it is a member, so the others have not received its beacons.
+        let others = NodeSet::first(3).without(NodeId::new(1).unwrap());
+        let mut report = |ms, receives_from| {
+            for node in [0, 2] {
+                let state = (2, EngineState::Full);
+                assert!(beat_receiving(&mut service, ms, (node, 10), state, receives_from).is_ok());
+            }
+            (service.partitioned().len(), sets(&service).0)
+        };
+        assert_eq!([401, 424].map(|ms| report(ms, others)), [(0, 2); 2]);
+        assert_eq!([450, 475, 500].map(|ms| report(ms, NodeSet::first(3))), [(0, 2); 3]);
+        assert_eq!(report(502, NodeSet::first(3)), (0, 3), "it is silent");
+    }
+
     proptest! {
+        #[test]
+        fn no_answer_rests_on_what_a_crash_may_lose(
+            nodes in 1usize..=5,
+            steps in prop::collection::vec((0u64..60, 0usize..5, 1u64..5, 0u32..12, 0u8..5, 0u8..8), 0..300),
+        ) {
+            let mut service = running(nodes);
+            let mut now = 0;
+            for (pause, node, number, epoch, state, store_ends) in steps {
+                now += pause;
+                let state = match state {
+                    0 => EngineState::Starting,
+                    1 | 2 => EngineState::Joining { synced: state == 2 },
+                    3 => EngineState::Full,
+                    _ => EngineState::Lost,
+                };
+                let (stored, decided) = (service.view(), service.decided());
+                let was_storing = service.storing.is_some();
+                let answer = service.heartbeat(at(now), heartbeat(node, number * 5, epoch, state));
+                prop_assert_eq!(service.view(), stored);
+                let members = stored.members().intersection(decided.members());
+                if was_storing {
+                    prop_assert_eq!(service.decided(), decided, "one change at a time");
+                    prop_assert!(!service.has_unsaved());
+                    match answer {
+                        Ok(grant) => {
+                            prop_assert_eq!(grant.view, stored);
+                            prop_assert!(members.contains(NodeId::new(node).unwrap()));
+                        }
+                        Err(reason) => prop_assert_eq!(reason, Reason::Waiting),
+                    }
+                } else {
+                    prop_assert!(answer.is_err() || answer.unwrap().view == service.decided());
+                }
+                let _ = service.take_unsaved();
+                if service.storing.is_some() && store_ends == 0 {
+                    let decided = service.decided();
+                    service.stored(at(now));
+                    prop_assert_eq!(service.view(), decided);
+                }
+            }
+        }
+
         #[test]
         fn no_heartbeat_breaks_the_rules(
             nodes in 1usize..=16,

@@ -533,8 +533,17 @@ impl<B: Builder> Director<MachineOf<B>> for ClusterDirector<B> {
         machine: MachineId,
         fault: DiskFault,
     ) -> bool {
-        let view = self.view();
-        machine.index() < self.nodes && self.builder.disk_fault(machines, machine.index(), fault, &view)
+        let Some(station) = machine.index().checked_sub(self.nodes) else {
+            let view = self.view();
+            return self.builder.disk_fault(machines, machine.index(), fault, &view);
+        };
+        match (self.membership_stations().get(station), fault) {
+            (Some(ClusterHost::Membership), DiskFault::Slow(times)) => {
+                self.disk.borrow_mut().slow_down(times);
+                true
+            }
+            _ => false,
+        }
     }
 
     fn restart(&mut self, machine: MachineId, life: u32, now: Instant) -> MachineOf<B> {

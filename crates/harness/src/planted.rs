@@ -14,6 +14,10 @@ pub enum NodeBug {
     LeaseFromReceipt,
     /// The membership service answers before it has stored its state.
     AnswerBeforeStored,
+    /// The membership service hears nothing while it stores a change, and takes that time for the silence of members.
+    DeafWhileStoring,
+    /// While the membership service stores a view, it renews the leases of members that are not in it.
+    RemovedRenewed,
     /// The membership service assumes that every node holds everything, where a node holds only the shards that it
     /// replicates.
     WrongReplicas,
@@ -33,10 +37,12 @@ pub enum NodeBug {
 #[cfg(feature = "planted-bugs")]
 impl NodeBug {
     /// All bugs.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::EnginesKept,
         Self::LeaseFromReceipt,
         Self::AnswerBeforeStored,
+        Self::DeafWhileStoring,
+        Self::RemovedRenewed,
         Self::WrongReplicas,
         Self::WiredToFormerIncarnation,
         Self::KeysOfFormerLife,
@@ -51,6 +57,8 @@ impl NodeBug {
             Self::EnginesKept => "engines-kept",
             Self::LeaseFromReceipt => "lease-from-receipt",
             Self::AnswerBeforeStored => "answer-before-stored",
+            Self::DeafWhileStoring => "deaf-while-storing",
+            Self::RemovedRenewed => "removed-renewed",
             Self::WrongReplicas => "wrong-replicas",
             Self::WiredToFormerIncarnation => "wired-to-former-incarnation",
             Self::KeysOfFormerLife => "keys-of-former-life",
@@ -88,13 +96,12 @@ impl Planted {
 
     /// The membership service, with the bug planted if it is a bug of the service.
     pub fn server(self, server: Server<Endpoint>) -> Server<Endpoint> {
+        use weft_cluster::PlantedBug;
         match self.bug {
-            Some(NodeBug::AnswerBeforeStored) => {
-                server.with_planted_bug(weft_cluster::PlantedBug::AnswerBeforeStored)
-            }
-            Some(NodeBug::PartitionedKept) => {
-                server.with_planted_bug(weft_cluster::PlantedBug::PartitionedKept)
-            }
+            Some(NodeBug::AnswerBeforeStored) => server.with_planted_bug(PlantedBug::AnswerBeforeStored),
+            Some(NodeBug::DeafWhileStoring) => server.with_planted_bug(PlantedBug::DeafWhileStoring),
+            Some(NodeBug::RemovedRenewed) => server.with_planted_bug(PlantedBug::RemovedRenewed),
+            Some(NodeBug::PartitionedKept) => server.with_planted_bug(PlantedBug::PartitionedKept),
             _ => server,
         }
     }

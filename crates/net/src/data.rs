@@ -10,7 +10,7 @@ use weft_store::RecoveryError;
 
 use crate::FileDisk;
 
-/// Message that the disk's thread sends to the node's own port when a flush has ended.
+/// Message that a disk's thread sends to the process's own port when a flush has ended.
 pub(crate) const WAKE: &[u8] = b"flushed";
 
 /// Opens the log of a store in a file, or creates it. A message is sent to the port `agent` when a flush has

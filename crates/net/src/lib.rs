@@ -106,7 +106,9 @@ pub use directory::{Directory, DirectoryError};
 pub use disk::{FileDisk, FileDiskError};
 pub use drive::{Endpoint, run};
 pub use frame_port::{FramePort, PacketPort, TapPort, XdpPort};
-pub use membership::{MembershipError, found_coordinators, run_membership};
+pub use membership::{
+    MembershipError, StoreState, found_coordinators, run_membership, run_membership_storing,
+};
 pub use metrics::MetricsError;
 pub use node::{Node, NodeError, run_node};
 pub use outgoing::Outgoing;

@@ -3,6 +3,7 @@
 mod error;
 mod file;
 mod keeper;
+mod store;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -17,18 +18,21 @@ use weft_time::Instant;
 use weft_waist::{NodeId, NodeSet, View};
 
 use crate::announcement::{Announcement, Announcer};
+use crate::data::WAKE;
 use crate::resolve::own_address;
 use crate::status::StatusDesk;
 use crate::{Clock, Datagram, Directory, Endpoint, IdlePolicy, PortOptions, Stop, UdpPort, run};
 pub use error::MembershipError;
 use keeper::KeeperHost;
 pub use keeper::found_coordinators;
+use store::Store;
+pub use store::StoreState;
 
 /// Who runs the service.
 #[derive(Debug)]
 enum Seat {
-    /// This process alone, with its state file.
-    Single { server: Box<Server<SocketAddr>>, state_file: Option<PathBuf> },
+    /// This process alone, which stores its state, if at all, in a thread of its own.
+    Single { server: Box<Server<SocketAddr>>, store: Option<Store>, state_file: Option<PathBuf> },
     /// One of the keepers in turn.
     Keeper(Box<KeeperHost>),
 }
@@ -118,14 +122,30 @@ fn origin(directory: &mut Directory, elsewhere: &mut NodeSet, node: NodeId, from
 }
 
 impl MembershipHost {
-    /// A service that continues from its state file, if there is one.
-    pub(crate) fn open(config: &ServiceConfig, now: Instant) -> Result<Self, MembershipError> {
+    /// A service at the address `own` that continues from its state file, if there is one, and stores its state there.
+    pub(crate) fn open(
+        config: &ServiceConfig,
+        own: SocketAddr,
+        now: Instant,
+    ) -> Result<Self, MembershipError> {
+        let state_file = config.serve.state_file.clone();
+        if let Some(path) = &state_file {
+            file::check_writable(path)?;
+        }
+        let in_file = |path: PathBuf| -> StoreState { Box::new(move |state| file::write(&path, state)) };
+        Self::storing(config, own, state_file.map(in_file), now)
+    }
+
+    /// As [`MembershipHost::open`], for a service that stores its state by `store`.
+    fn storing(
+        config: &ServiceConfig,
+        own: SocketAddr,
+        store: Option<StoreState>,
+        now: Instant,
+    ) -> Result<Self, MembershipError> {
         let ServiceConfig { cluster, serve, .. } = config;
         let parameters = parameters(config);
         let stored = serve.state_file.as_deref().map(read_state).transpose()?.flatten();
-        if let Some(path) = &serve.state_file {
-            file::check_writable(path)?;
-        }
         let restore = |durable: &Durable| {
             durable.check_cluster(*cluster)?;
             Service::restore(parameters, durable, now)
@@ -139,7 +159,8 @@ impl MembershipHost {
         };
         let agreed = stored.as_ref().and_then(Durable::profile);
         let server = Box::new(Server::new(service).of_cluster(*cluster, agreed));
-        Ok(Self::new(config, Seat::Single { server, state_file: serve.state_file.clone() }))
+        let store = store.map(|store| Store::start(store, own)).transpose()?;
+        Ok(Self::new(config, Seat::Single { server, store, state_file: serve.state_file.clone() }))
     }
 
     /// A keeper of the service at a node, whose process has this incarnation.
@@ -169,6 +190,10 @@ impl MembershipHost {
         datagram: Datagram<'_, SocketAddr>,
         directory: &mut Directory,
     ) {
+        if datagram.bytes == WAKE {
+            // A state has been stored, and `transmit` follows.
+            return;
+        }
         if is_status(datagram.bytes) {
             if let Some(request) =
                 self.desk.take(now, datagram.bytes).filter(|request| request.part == StatusPart::Service)
@@ -205,7 +230,7 @@ impl MembershipHost {
         }
     }
 
-    /// Stores the state that must survive a restart, then queues all datagrams.
+    /// Begins to store the state that must survive a restart, and queues the datagrams that do not depend on it.
     pub(crate) fn transmit(
         &mut self,
         clock: Clock,
@@ -213,9 +238,17 @@ impl MembershipHost {
         directory: &mut Directory,
     ) -> Result<(), MembershipError> {
         match &mut self.seat {
-            Seat::Single { server, state_file } => {
-                if let (Some(durable), Some(path)) = (server.take_unsaved(), state_file) {
-                    file::write(path, durable.to_toml().as_bytes())?;
+            Seat::Single { server, store, .. } => {
+                if let Some(store) = store
+                    && store.poll()?
+                {
+                    server.stored(clock.now());
+                }
+                if let Some(durable) = server.take_unsaved() {
+                    match store {
+                        Some(store) => store.begin(durable.to_toml().into_bytes()),
+                        None => server.stored(clock.now()),
+                    }
                 }
                 while let Some((to, datagram)) = server.poll_transmit() {
                     // If the port is full, the answer is lost like any other datagram: the node repeats its heartbeat.
@@ -371,13 +404,34 @@ impl Endpoint<SocketAddr> for Alone<'_> {
 /// # Errors
 /// Why it cannot run, in one line with the remedy.
 pub fn run_membership(config: &ServiceConfig, stop: &Stop) -> Result<(), MembershipError> {
+    run_at_its_place(config, stop, |own, now| MembershipHost::open(config, own, now))
+}
+
+/// As [`run_membership`], for a service that stores its state by `store` instead of writing its state file. It still
+/// continues from that file, if there is one.
+///
+/// # Errors
+/// As [`run_membership`], and if the state cannot be stored.
+pub fn run_membership_storing(
+    config: &ServiceConfig,
+    store: StoreState,
+    stop: &Stop,
+) -> Result<(), MembershipError> {
+    run_at_its_place(config, stop, |own, now| MembershipHost::storing(config, own, Some(store), now))
+}
+
+fn run_at_its_place(
+    config: &ServiceConfig,
+    stop: &Stop,
+    open: impl FnOnce(SocketAddr, Instant) -> Result<MembershipHost, MembershipError>,
+) -> Result<(), MembershipError> {
     let clock = Clock::starting_now();
     let Some(own) = own_address(&config.address.host, config.family(), stop)? else { return Ok(()) };
     let port = UdpPort::bind(SocketAddr::new(own, config.address.port), &PortOptions::default())?;
     let nodes = config.peers.iter().map(|(_, peer)| peer.datagram_place()).collect();
     let directory = Directory::new(nodes, Family::of(own))?;
-    let host = MembershipHost::open(config, clock.now())?;
     let address = port.local_address();
+    let host = open(address, clock.now())?;
     tracing::info!(%address, "membership ready on {address}");
     Alone { host, directory, clock, stop, failure: None }.run(port)
 }
@@ -448,7 +502,12 @@ mod tests {
     }
 
     fn open(nodes: usize, state_file: &Path) -> Result<MembershipHost, MembershipError> {
-        MembershipHost::open(&service(nodes, state_file), Instant::ZERO)
+        MembershipHost::open(&service(nodes, state_file), nowhere(), Instant::ZERO)
+    }
+
+    /// Nobody listens here: the tests wake the service themselves.
+    fn nowhere() -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, 9))
     }
 
     fn service_of(host: &MembershipHost) -> &Service {
@@ -457,6 +516,20 @@ mod tests {
 
     fn transmit(host: &mut MembershipHost, port: &mut UdpPort<SocketAddr>) -> Result<(), MembershipError> {
         host.transmit(Clock::starting_now(), port, &mut directory(&peers(1)))
+    }
+
+    fn is_storing(host: &MembershipHost) -> bool {
+        matches!(&host.seat, Seat::Single { store: Some(store), .. } if store.is_storing)
+    }
+
+    /// Transmits until everything is stored.
+    fn settle(host: &mut MembershipHost, port: &mut UdpPort<SocketAddr>) -> Result<(), MembershipError> {
+        transmit(host, port)?;
+        while is_storing(host) {
+            std::thread::yield_now();
+            transmit(host, port)?;
+        }
+        Ok(())
     }
 
     fn profile(nodes: usize) -> weft_cluster::Profile {
@@ -511,7 +584,7 @@ mod tests {
         for node in 0..2 {
             let datagram = Datagram { from: place(node), bytes: &heartbeat(2, node), identification: 0 };
             host.receive(Instant::ZERO, datagram, &mut directory(&peers(2)));
-            transmit(&mut host, &mut ports).unwrap();
+            settle(&mut host, &mut ports).unwrap();
         }
         assert!(ports.queued() >= 2);
         let view = service_of(&host).view();
@@ -522,8 +595,11 @@ mod tests {
         let error = open(3, &path).unwrap_err().to_string();
         assert!(error.contains("describes 2 nodes, but 3 are configured"), "{error}");
         let renamed = ClusterName::new("other").unwrap();
-        let error =
-            MembershipHost::open(&ServiceConfig { cluster: renamed, ..service(2, &path) }, Instant::ZERO);
+        let error = MembershipHost::open(
+            &ServiceConfig { cluster: renamed, ..service(2, &path) },
+            nowhere(),
+            Instant::ZERO,
+        );
         let error = error.unwrap_err().to_string();
         assert!(error.contains("it belongs to cluster \"weft\", but \"other\" is configured"), "{error}");
         std::fs::write(&path, "epoch = ").unwrap();
@@ -545,14 +621,15 @@ mod tests {
             text += &format!("[[node]]\naddress = \"127.0.0.{}\"\n", node + 1);
         }
         let config = ClusterConfig::parse(&text).unwrap().node(weft_waist::NodeId::new(0).unwrap()).unwrap();
-        let mut host = MembershipHost::open(&config.service().unwrap(), Instant::ZERO).unwrap();
-        let mut directory = directory(&config.peers);
+        let mut host = MembershipHost::open(&config.service().unwrap(), nowhere(), Instant::ZERO).unwrap();
+        let (mut directory, mut port) = (directory(&config.peers), port());
         let mut beat = |ms, node, epoch: u32, state| {
             let status = weft_waist::EngineStatus { epoch: weft_waist::Epoch(epoch), state };
             let bytes = heartbeat_with(config.profile(), node, status);
             let now = Instant::ZERO + Duration::from_ms(ms);
             let datagram = Datagram { from: place(node), bytes: &bytes, identification: 0 };
             host.receive(now, datagram, &mut directory);
+            settle(&mut host, &mut port).unwrap();
             service_of(&host).view()
         };
         for (epoch, state) in [(0, EngineState::Starting), (1, EngineState::Full)] {
@@ -585,6 +662,7 @@ mod tests {
                 host.receive(now, datagram, &mut directory);
             }
         });
+        settle(&mut host, &mut port()).unwrap();
         assert_eq!(service_of(&host).view().full.len(), 1);
         assert_eq!(host.counters().list()[5], ("heartbeats_from_elsewhere", 3));
         let line = "membership drops what node 0 sends from 127.0.0.2: localhost is at 127.0.0.1";
@@ -601,8 +679,57 @@ mod tests {
         let mut out = port();
         let datagram = Datagram { from: place(0), bytes: &heartbeat(1, 0), identification: 0 };
         host.receive(Instant::ZERO, datagram, &mut directory(&peers(1)));
-        assert!(matches!(transmit(&mut host, &mut out), Err(MembershipError::Unwritable { .. })));
+        assert!(matches!(settle(&mut host, &mut out), Err(MembershipError::Unwritable { .. })));
         assert_eq!(out.queued(), 0);
+    }
+
+    #[test]
+    fn a_slow_disk_delays_views_and_no_leases() {
+        let folder = tempfile::tempdir().unwrap();
+        let (release, released) = std::sync::mpsc::channel();
+        let store: StoreState = Box::new(move |_| {
+            released.recv().unwrap_or(());
+            Ok(())
+        });
+        let config = service(2, &folder.path().join("none"));
+        let mut host = MembershipHost::storing(&config, nowhere(), Some(store), Instant::ZERO).unwrap();
+        let (mut out, mut directory) = (port(), directory(&peers(2)));
+        let mut beat = |host: &mut MembershipHost, ms, node, epoch: u32, state| {
+            let status = weft_waist::EngineStatus { epoch: weft_waist::Epoch(epoch), state };
+            let bytes = heartbeat_with(profile(2), node, status);
+            let now = Instant::ZERO + Duration::from_ms(ms);
+            let before = out.queued();
+            host.receive(
+                now,
+                Datagram { from: place(node), bytes: &bytes, identification: 0 },
+                &mut directory,
+            );
+            transmit(host, &mut out).unwrap();
+            out.queued() - before
+        };
+        let stored = |host: &mut MembershipHost| {
+            release.send(()).unwrap();
+            settle(host, &mut port()).unwrap();
+            service_of(host).view()
+        };
+        for node in 0..2 {
+            beat(&mut host, 0, node, 0, EngineState::Starting);
+        }
+        assert_eq!(stored(&mut host).full.len(), 2);
+        for node in 0..2 {
+            beat(&mut host, 1, node, 1, EngineState::Full);
+        }
+        // Node 1 leaves. While that is being stored, node 0 has its lease renewed for three leases' time.
+        beat(&mut host, 10, 1, 1, EngineState::Lost);
+        beat(&mut host, 11, 0, 1, EngineState::Full);
+        assert!(is_storing(&host));
+        for ms in (20..300).step_by(20) {
+            assert_eq!(beat(&mut host, ms, 0, 1, EngineState::Full), 1, "at {ms} ms");
+            assert_eq!(service_of(&host).view().epoch.0, 1);
+        }
+        let view = stored(&mut host);
+        assert_eq!((view.epoch.0, view.full.len()), (2, 1));
+        release.send(()).unwrap_or(());
     }
 
     #[test]

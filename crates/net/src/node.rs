@@ -196,9 +196,11 @@ impl<'a> Node<'a> {
         let mut port_names = vec!["datagram", "roce", "agent"];
         let service = config.service().filter(|service| service.coordinators.is_empty());
         let service = service.map(|service| {
-            ports.push(open(service.address.port, &standard)?);
+            let port = open(service.address.port, &standard)?;
+            let at = port.local_address();
+            ports.push(port);
             port_names.push("membership");
-            Ok::<_, NodeError>(MembershipHost::open(&service, clock.now())?)
+            Ok::<_, NodeError>(MembershipHost::open(&service, at, clock.now())?)
         });
         let service = service.transpose()?;
         let record =

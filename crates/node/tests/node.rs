@@ -140,7 +140,9 @@ impl World {
                 let _ = self.service.receive(self.now, NODE, &heartbeat);
             }
             self.service.tick(self.now);
-            let _ = self.service.take_unsaved();
+            if self.service.take_unsaved().is_some() {
+                self.service.stored(self.now);
+            }
             while let Some((to, datagram)) = self.service.poll_transmit() {
                 match to {
                     OTHER => self.other.receive(self.now, &datagram).unwrap(),

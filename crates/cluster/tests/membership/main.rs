@@ -2,4 +2,5 @@
 
 mod conversation;
 mod schedules;
+mod stores;
 mod world;

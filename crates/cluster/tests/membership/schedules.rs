@@ -53,6 +53,8 @@ fn one_schedule(seed: u64, nodes: usize, loss_percent: u64) -> bool {
     };
     let mut world = World::new(random.below(u64::MAX), parameters, network, &clocks);
     world.unsaved_crash_percent = 5;
+    // Half of the services have a slow disk.
+    world.store_max = LEASE / 2 * (seed % 2) * random.below(5);
     (0..nodes).for_each(|node| world.start(node));
     for _ in 0..random.below(40) {
         let end = world.real + random.below(LEASE.as_ps());

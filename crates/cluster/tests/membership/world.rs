@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use weft_cluster::{
-    Action, Agent, AgentParameters, Durable, Incarnation, Membership, Message, Phase, Server, Service,
+    Action, Agent, AgentParameters, Durable, Incarnation, Membership, Message, Server, Service,
     ServiceParameters,
 };
 use weft_time::{Duration, Instant};
@@ -95,7 +95,13 @@ pub struct World {
     pub server: Option<Server<usize>>,
     pub sync_max: Duration,
     pub unsaved_crash_percent: u64,
+    /// The longest time that the service's disk takes.
+    pub store_max: Duration,
+    /// The snapshot that is being stored, and when the disk says that it is done.
+    storing: Option<(u64, Durable)>,
     parameters: ServiceParameters,
+    #[cfg(feature = "planted-bugs")]
+    planted_bug: Option<weft_cluster::PlantedBug>,
     service_clock: Clock,
     saved: Option<Durable>,
     flight: BTreeMap<(u64, u64), (HostName, Vec<u8>)>,
@@ -125,7 +131,11 @@ impl World {
             server: Some(Server::new(Service::new(parameters))),
             sync_max: parameters.lease,
             unsaved_crash_percent: 0,
+            store_max: Duration::ZERO,
+            storing: None,
             parameters,
+            #[cfg(feature = "planted-bugs")]
+            planted_bug: None,
             service_clock: *service_clock,
             saved: None,
             flight: BTreeMap::new(),
@@ -162,8 +172,14 @@ impl World {
         }
     }
 
+    /// What the disk has not stored by then may be lost, or stored nevertheless.
     pub fn crash_service(&mut self) {
         self.server = None;
+        if let Some((_, durable)) = self.storing.take()
+            && self.random.percent(50)
+        {
+            self.publish(durable);
+        }
     }
 
     /// Starts the service from its saved state; before its first view there is no saved state.
@@ -177,8 +193,30 @@ impl World {
                 }
                 None => Service::new(self.parameters),
             };
-            self.server = Some(Server::new(service));
+            self.server = Some(self.serving(service));
         }
+    }
+
+    #[cfg(feature = "planted-bugs")]
+    pub fn with_planted_bug(self, bug: weft_cluster::PlantedBug) -> Self {
+        let mut world = Self { planted_bug: Some(bug), ..self };
+        world.server = Some(world.serving(Service::new(world.parameters)));
+        world
+    }
+
+    fn serving(&self, service: Service) -> Server<usize> {
+        let server = Server::new(service);
+        #[cfg(feature = "planted-bugs")]
+        if let Some(bug) = self.planted_bug {
+            return server.with_planted_bug(bug);
+        }
+        server
+    }
+
+    /// Whether the lease of a node that runs has not ended on its clock.
+    pub fn has_lease(&self, node: usize) -> bool {
+        let host = &self.hosts[node];
+        host.agent.as_ref().is_some_and(|agent| host.clock.read(self.real) < agent.lease_until())
     }
 
     /// Runs all events up to `end`, in picoseconds.
@@ -204,7 +242,8 @@ impl World {
                 host.engine.is_some_and(|engine| engine.state == EngineState::Joining { synced: false });
             if is_joining { agent.min(host.synced_at) } else { agent }
         });
-        hosts.min().unwrap_or(u64::MAX).min(arrival).min(service)
+        let disk = self.storing.as_ref().map_or(u64::MAX, |(at, _)| *at);
+        hosts.min().unwrap_or(u64::MAX).min(arrival).min(service).min(disk)
     }
 
     fn step(&mut self) {
@@ -242,20 +281,22 @@ impl World {
         }
     }
 
-    /// What the service's host does after every call: store the snapshot, then send.
+    /// What the service's host does after every call: it begins to store the snapshot, and sends.
     fn serve(&mut self) {
         let Some(server) = &mut self.server else { return };
-        if server.service().has_unsaved() {
-            assert!(server.poll_transmit().is_none(), "an answer leaves before the view is saved");
-        }
         // A service may crash before it has stored a view: then no node has received the view, and it never
         // existed.
         if server.service().has_unsaved() && self.random.percent(self.unsaved_crash_percent) {
-            self.server = None;
-            return;
+            return self.crash_service();
         }
         if let Some(durable) = server.take_unsaved() {
+            assert!(self.storing.is_none(), "one change at a time");
+            let takes = self.random.below(self.store_max.as_ps().max(1));
+            self.storing = Some((self.real + takes, durable));
+        }
+        if let Some((_, durable)) = self.storing.take_if(|(at, _)| *at <= self.real) {
             self.publish(durable);
+            self.server.as_mut().expect("it stores").stored(self.service_clock.read(self.real));
         }
         while let Some((node, datagram)) = self.server.as_mut().and_then(Server::poll_transmit) {
             self.send(HostName::Node(node), &datagram);
@@ -267,7 +308,6 @@ impl World {
         let view = durable.view();
         if durable.halted() {
             assert_eq!(view, before);
-            assert_eq!(self.server.as_ref().unwrap().service().phase(), Phase::Halted);
             self.say(format!("cluster halted at {}", view.epoch));
         } else {
             assert_eq!(view.epoch.0, before.epoch.0 + 1, "epochs grow one by one");

@@ -12,7 +12,10 @@ use std::thread::JoinHandle;
 
 use weft_cluster::{ClusterConfig, NodeConfig};
 use weft_net::log::{self, LogFormat, LogLevel};
-use weft_net::{MembershipError, NodeError, Stop, found_coordinators, run_membership, run_node};
+use weft_net::{
+    MembershipError, NodeError, Stop, StoreState, found_coordinators, run_membership, run_membership_storing,
+    run_node,
+};
 use weft_node::{Ledger, Registry};
 use weft_waist::NodeId;
 
@@ -51,6 +54,24 @@ impl Addresses {
         config.membership.serve.state_file = Some(folder.join("state"));
         found_coordinators(&config.service()).unwrap();
         config
+    }
+
+    /// The configuration of a cluster of `nodes` with `engines` and these leases, whose membership service is a process
+    /// of its own.
+    pub fn apart(
+        self,
+        nodes: u32,
+        folder: &Path,
+        lease: std::time::Duration,
+        engines: &str,
+    ) -> ClusterConfig {
+        let service = format!(
+            "address = \"{}:4794\"\nlease_ms = {}\nstate_file = {:?}\n",
+            self.node(6),
+            lease.as_millis(),
+            folder.join("state.toml")
+        );
+        self.config_with(&service, nodes, engines)
     }
 
     fn config_with(self, service: &str, nodes: u32, engines: &str) -> ClusterConfig {
@@ -142,9 +163,20 @@ pub struct Membership {
 
 impl Membership {
     pub fn start(config: &ClusterConfig) -> Self {
-        let (config, stop) = (config.service(), Arc::new(Stop::new().unwrap()));
+        let config = config.service();
+        Self::spawn(move |stop| run_membership(&config, stop))
+    }
+
+    /// A service that stores its state by `store`.
+    pub fn storing(config: &ClusterConfig, store: StoreState) -> Self {
+        let config = config.service();
+        Self::spawn(move |stop| run_membership_storing(&config, store, stop))
+    }
+
+    fn spawn(run: impl FnOnce(&Stop) -> Result<(), MembershipError> + Send + 'static) -> Self {
+        let stop = Arc::new(Stop::new().unwrap());
         let theirs = Arc::clone(&stop);
-        Self { stop, thread: Some(std::thread::spawn(move || run_membership(&config, &theirs))) }
+        Self { stop, thread: Some(std::thread::spawn(move || run(&theirs))) }
     }
 
     pub fn end(mut self) {

@@ -141,7 +141,8 @@ impl PlanShape {
             }
             FaultKind::Full => Fault::Full { from_us, until_us, machine: pick(&self.disks, stream).clone() },
             FaultKind::SlowDisk => {
-                let machine = pick(&self.disks, stream).clone();
+                let stores: Vec<_> = self.disks.iter().chain(&self.durable).cloned().collect();
+                let machine = pick(&stores, stream).clone();
                 Fault::SlowDisk { from_us, until_us, machine, times: stream.between(2, 50) as u32 }
             }
         };
