@@ -145,6 +145,12 @@ impl Seeds {
                 self.add("register", &bytes);
             }
         }
+        // Payloads both ways between changes of what is on its way, and each kind of a handshake's datagram.
+        for change in 0..4 {
+            let attack = [0, 1, 0, change, 1, 9, 9, 9, 9, 9, 1, 0, 4, 5, 3];
+            let talk = [4, 0, 6, 5, 1, 6, 6];
+            self.add("seal", &[&talk[..], &attack, &talk, &attack, &[3, 255, 255], &talk, &attack].concat());
+        }
         for part in 0..4 {
             self.add("status", &[0, part]);
         }

@@ -17,6 +17,7 @@ mod register;
 mod replicas;
 mod responder;
 mod rounds;
+mod seal;
 mod sessions;
 mod store;
 mod transactions;
@@ -31,7 +32,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 27] = [
+pub const TARGETS: [Target; 28] = [
     Target { name: "frame", run: frames::frame },
     Target { name: "packet", run: frames::packet },
     Target { name: "datagram", run: frames::datagram },
@@ -54,6 +55,7 @@ pub const TARGETS: [Target; 27] = [
     Target { name: "membership", run: membership::membership },
     Target { name: "status", run: membership::status },
     Target { name: "register", run: register::register },
+    Target { name: "seal", run: seal::seal },
     Target { name: "history", run: files::history },
     Target { name: "history-lines", run: files::history_lines },
     Target { name: "fault-plan", run: files::fault_plan },

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Checks that scapy's PSP and Weft's decrypt each other's frames.
 
-    check_psp.py PSP_FRAMES
+    check_psp.py PSP_FRAMES SOCKET_FRAMES
 
 PSP_FRAMES is the program `psp_frames` of crates/service. scapy, whose cipher is independent of Weft's, decrypts
 the frames that `seal` prints; the results must be the plain frames. Then scapy encrypts the same frames, and
-`open` must decrypt them. Prints the number of frames; a mismatch makes the exit status 1.
+`open` must decrypt them. SOCKET_FRAMES is the program `socket_frames` of crates/seal, whose frames, those of sealed
+sockets, scapy decrypts as well. Prints the number of frames; a mismatch makes the exit status 1.
 """
 
 import subprocess
@@ -60,13 +61,33 @@ def sealed(key, plain, counter):
     return bytes(Ether(plain[:14]) / ip / UDP(sport=port, dport=PORT, chksum=0) / Raw(bytes(psp)))
 
 
+def lines_of(*command):
+    """The lines that a program prints, as words of bytes."""
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return [[bytes.fromhex(word) for word in line.split()] for line in printed.splitlines()]
+
+
+def check_sockets(lines):
+    """Whether scapy finds what was sealed for a socket: a UDP header and a payload."""
+    for number, (key, plain, frame) in enumerate(lines):
+        psp = PSP(frame)
+        psp.decrypt(key)
+        inner = UDP(bytes(psp.data))
+        if bytes(psp.data) != plain or inner.len != len(plain):
+            print(f"socket frame {number}: scapy finds {bytes(psp.data).hex()}, not {plain.hex()}", file=sys.stderr)
+            return False
+    print(f"scapy opened {len(lines)} frames of sockets")
+    return bool(lines)
+
+
 def main():
-    if len(sys.argv) != 2:
-        print("usage: check_psp.py PSP_FRAMES", file=sys.stderr)
+    if len(sys.argv) != 3:
+        print("usage: check_psp.py PSP_FRAMES SOCKET_FRAMES", file=sys.stderr)
         return 2
     program = sys.argv[1]
-    printed = subprocess.run([program, "seal"], capture_output=True, text=True, check=True).stdout
-    lines, again = [[bytes.fromhex(word) for word in line.split()] for line in printed.splitlines()], []
+    if not check_sockets(lines_of(sys.argv[2])):
+        return 1
+    lines, again = lines_of(program, "seal"), []
     for number, (key, plain, frame) in enumerate(lines):
         found = opened(key, frame)
         if found != unpadded(plain):

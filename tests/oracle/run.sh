@@ -8,7 +8,8 @@ directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 
 # With the same options as the tests, so that nothing is compiled twice.
-"${CARGO:-cargo}" build --quiet --locked --workspace --all-features --example sample_capture --example psp_frames
+"${CARGO:-cargo}" build --quiet --locked --workspace --all-features --example sample_capture --example psp_frames \
+    --example socket_frames
 "${CARGO_TARGET_DIR:-target}/debug/examples/sample_capture" "$directory/sample.pcapng"
 .venv/bin/python tests/oracle/check_wire.py "$directory/sample.pcapng"
 
@@ -31,5 +32,5 @@ for name, content, status in [("flipped", flipped, 1), ("cut", whole[:-1], 2)]:
 print("a flipped bit and a cut file are found")
 PYTHON
 
-.venv/bin/python tests/oracle/check_psp.py "${CARGO_TARGET_DIR:-target}/debug/examples/psp_frames"
+.venv/bin/python tests/oracle/check_psp.py "${CARGO_TARGET_DIR:-target}"/debug/examples/{psp,socket}_frames
 .venv/bin/python tests/oracle/check_metrics.py "${WEFT:-target/release/weft}"

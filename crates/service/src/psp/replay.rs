@@ -1,22 +1,30 @@
 //! The replay window: which counters of an association have arrived.
 
 /// A sliding window of counters (RFC 4303, 3.4.3). Each counter is accepted once, unless it is older than the
-/// window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReplayWindow {
+/// window, which remembers 64 counters a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplayWindow<const WORDS: usize = 2> {
     highest: u64,
-    /// Counter `c` uses bit `c % 128`. Bits of counters above the highest are not used yet.
-    arrived: u128,
+    /// Counter `c` uses bit `c % FRAMES`. Bits of counters above the highest are not used yet.
+    arrived: [u64; WORDS],
 }
 
-impl ReplayWindow {
+impl<const WORDS: usize> Default for ReplayWindow<WORDS> {
+    fn default() -> Self {
+        const { assert!(WORDS.is_power_of_two(), "every counter has one bit, also where counters end") };
+        Self { highest: 0, arrived: [0; WORDS] }
+    }
+}
+
+impl<const WORDS: usize> ReplayWindow<WORDS> {
     /// Number of counters that the window remembers.
-    pub const FRAMES: u64 = 128;
+    pub const FRAMES: u64 = 64 * WORDS as u64;
 
     /// Whether a frame with this counter may be accepted.
     pub fn allows(&self, counter: u64) -> bool {
+        let (word, bit) = Self::place(counter);
         counter > self.highest
-            || (self.highest - counter < Self::FRAMES && self.arrived >> (counter % Self::FRAMES) & 1 == 0)
+            || (self.highest - counter < Self::FRAMES && self.arrived[word] >> bit & 1 == 0)
     }
 
     /// Records that a frame with this counter has been accepted. [`ReplayWindow::allows`] must be true for
@@ -24,16 +32,23 @@ impl ReplayWindow {
     pub fn accept(&mut self, counter: u64) {
         if counter > self.highest {
             // The counters between have not arrived. They use the bits of counters that leave the window.
-            let steps = counter - self.highest;
-            self.arrived = if steps >= Self::FRAMES {
-                0
+            if counter - self.highest >= Self::FRAMES {
+                self.arrived = [0; WORDS];
             } else {
-                let between = ((1_u128 << steps) - 1).rotate_left(((self.highest + 1) % Self::FRAMES) as u32);
-                self.arrived & !between
-            };
+                for between in self.highest + 1..=counter {
+                    let (word, bit) = Self::place(between);
+                    self.arrived[word] &= !(1 << bit);
+                }
+            }
             self.highest = counter;
         }
-        self.arrived |= 1 << (counter % Self::FRAMES);
+        let (word, bit) = Self::place(counter);
+        self.arrived[word] |= 1 << bit;
+    }
+
+    /// The word of a counter, and its bit there.
+    fn place(counter: u64) -> (usize, u32) {
+        ((counter / 64) as usize % WORDS, (counter % 64) as u32)
     }
 }
 
@@ -45,33 +60,40 @@ mod tests {
 
     use super::*;
 
+    /// The window decides as a set of all counters would.
+    fn every_counter_once<const WORDS: usize>(steps: &[(u64, u64)], base: u64) -> Result<(), TestCaseError> {
+        let (mut window, mut seen) = (ReplayWindow::<WORDS>::default(), BTreeSet::new());
+        let (mut at, mut highest) = (base, 0);
+        for (forward, back) in steps {
+            at += forward / 4;
+            let counter = at.saturating_sub(*back);
+            let expected = !seen.contains(&counter)
+                && (counter > highest || highest - counter < ReplayWindow::<WORDS>::FRAMES);
+            prop_assert_eq!(window.allows(counter), expected);
+            if expected {
+                window.accept(counter);
+                seen.insert(counter);
+                highest = highest.max(counter);
+            }
+        }
+        Ok(())
+    }
+
     proptest! {
-        /// The window decides as a set of all counters would.
         #[test]
-        fn every_counter_once(
+        fn every_counter_is_accepted_once(
             steps in prop::collection::vec((0_u64..400, 0_u64..300), 1..400),
             base in 0_u64..1 << 62,
         ) {
-            let (mut window, mut seen) = (ReplayWindow::default(), BTreeSet::new());
-            let (mut at, mut highest) = (base, 0);
-            for (forward, back) in steps {
-                at += forward / 4;
-                let counter = at.saturating_sub(back);
-                let expected = !seen.contains(&counter)
-                    && (counter > highest || highest - counter < ReplayWindow::FRAMES);
-                prop_assert_eq!(window.allows(counter), expected);
-                if expected {
-                    window.accept(counter);
-                    seen.insert(counter);
-                    highest = highest.max(counter);
-                }
-            }
+            every_counter_once::<1>(&steps, base)?;
+            every_counter_once::<2>(&steps, base)?;
+            every_counter_once::<32>(&steps, base)?;
         }
     }
 
     #[test]
     fn the_ends_of_the_counter_are_ordinary() {
-        let mut window = ReplayWindow::default();
+        let mut window = ReplayWindow::<2>::default();
         for counter in [0, 1, u64::MAX - 1, u64::MAX] {
             assert!(window.allows(counter));
             window.accept(counter);
