@@ -112,6 +112,7 @@ cluster: build ## Nodes as a user starts them, killed in turn: two engines alone
 	tests/cluster.sh
 	tests/engines.sh
 	tests/keepers.sh
+	tests/sealed.sh
 	tests/durable.sh
 	tests/partings.sh
 	tests/names.sh

@@ -383,6 +383,26 @@ kept '[0]'
 expect 'kept.coordinator.node0: it is not there; restore the file' "$weft" start --config kept.toml --node 0
 expect 'every node is a keeper of the service' "$weft" membership --config kept.toml
 
+# The cluster key.
+{ cat one.toml; printf '[security]\nkey_file = "weft.key"\n'; } >sealed.toml
+{ cat one.toml; printf '[security]\n'; } >keyless.toml
+expect 'line 7: [security]: `key_file` is missing; give the name of a file' "$weft" start --config keyless.toml --node 0
+for command in 'start --node 0' 'status' 'kv'; do
+    [[ $command == kv ]] && last='get a' || last=
+    expect 'weft.key: cannot be read' "$weft" $command --config sealed.toml $last
+done
+echo secret >weft.key
+chmod 644 weft.key
+expect 'weft.key: others may use it (mode 644): chmod 600 it' "$weft" start --config sealed.toml --node 0
+chmod 600 weft.key
+expect 'weft.key: it does not begin with `weft-key-1:`; copy it from another node' "$weft" kv --config sealed.toml get a
+echo weft-key-1:12 >weft.key
+expect 'is not followed by 64 hexadecimal digits' "$weft" status --config sealed.toml
+expect 'weft.key: it is there already' "$weft" init --sealed
+rm weft.key
+sed '/^node = 0/d' sealed.toml >apart.toml
+expect 'weft.key: cannot be read' "$weft" membership --config apart.toml
+
 # Creating configuration files.
 expect 'one.toml: cannot be created' "$weft" init --dir one.toml
 cp one.toml weft.toml

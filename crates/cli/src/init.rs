@@ -2,22 +2,25 @@
 
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use weft_cluster::{
     ClusterConfig, ClusterName, DEFAULT_DATAGRAM_PORT, DEFAULT_REPLICAS, EnginesConfig, Host, KvConfig,
-    LockConfig, LogConfig, MEMBERSHIP_PORT, METRICS_PORT, MembershipPlace, ObjectConfig, PeerConfig, Peers,
-    Place, REDIS_PORT, ROCE_PORT, RedisConfig, TransactionsConfig,
+    LockConfig, LogConfig, MEMBERSHIP_PORT, METRICS_PORT, ObjectConfig, PeerConfig, Peers, Place, REDIS_PORT,
+    ROCE_PORT, RedisConfig, SecurityConfig, TransactionsConfig,
 };
-use weft_net::found_coordinators;
+use weft_net::{found_coordinators, write_new_key};
 use weft_waist::{NODES_MAX, NodeId};
 
 use crate::client::CONFIG;
 use crate::failure::{Failure, Verdict};
 use crate::output;
+
+/// The file with the cluster key, beside the configuration.
+const KEY_FILE: &str = "weft.key";
 
 /// The largest IP packet on the loopback interface, as far as IPv4 can express it.
 const LOOPBACK_MTU_BYTES: u32 = 65_535;
@@ -48,6 +51,9 @@ pub(crate) struct InitArguments {
     /// Accept clients of Redis on port 6379 of each node
     #[arg(long)]
     redis: bool,
+    /// Seal all datagrams between nodes and clients under a new key, in the file weft.key beside weft.toml
+    #[arg(long)]
+    sealed: bool,
     /// Name of the cluster
     #[arg(long, value_name = "NAME", default_value = ClusterName::DEFAULT, value_parser = parse_name)]
     name: ClusterName,
@@ -94,6 +100,9 @@ impl InitArguments {
         if self.redis {
             add_redis(&mut config, is_loopback);
         }
+        if self.sealed {
+            config.security = Some(SecurityConfig { key_file: KEY_FILE.into() });
+        }
         // This text is checked and then written, so the file is known to be valid.
         let text = text(&config);
         let config = ClusterConfig::parse(&text)
@@ -103,8 +112,11 @@ impl InitArguments {
             .map_err(|error| Failure::at(&self.dir, format_args!("cannot be created: {error}")))?;
         found_coordinators(&config.service())
             .map_err(|error| Failure::new(format_args!("{error}; choose another --dir")))?;
+        if let Some(SecurityConfig { key_file }) = &config.security {
+            write_new_key(key_file).map_err(|error| not_written(key_file, &error))?;
+        }
         write_new(&path, &text)?;
-        output::print(&instructions(&path, &addresses, &config.membership, (is_loopback, self.redis)))?;
+        output::print(&instructions(&path, &addresses, &config, is_loopback))?;
         Ok(Verdict::Good)
     }
 }
@@ -191,25 +203,31 @@ fn free_addresses(count: usize, redis: bool) -> Result<Vec<Ipv4Addr>, Failure> {
 /// Writes a new file. If the file exists, this is an error, so a second command overwrites nothing.
 fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
     let file = OpenOptions::new().write(true).create_new(true).open(path);
-    file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| match error.kind() {
+    file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| not_written(path, &error))
+}
+
+fn not_written(path: &Path, error: &io::Error) -> Failure {
+    match error.kind() {
         ErrorKind::AlreadyExists => {
             Failure::at(path, "it is there already; remove it, or choose another --dir")
         }
         _ => Failure::at(path, format_args!("cannot be written: {error}")),
-    })
+    }
 }
 
-fn instructions(
-    path: &Path,
-    addresses: &[Host],
-    membership: &MembershipPlace,
-    (is_loopback, redis): (bool, bool),
-) -> String {
+fn instructions(path: &Path, addresses: &[Host], config: &ClusterConfig, is_loopback: bool) -> String {
+    let ClusterConfig { membership, redis, security, .. } = config;
     let config = path.display();
     let place = if is_loopback { "in a terminal for each node" } else { "copy it to every node, and there" };
     let mut text = format!("{config} is written");
     if !membership.coordinators.is_empty() && !is_loopback {
         text += ", and weft.coordinator.node* beside it: move each of these to the node in its name, and nowhere else";
+    }
+    if security.is_some() && !is_loopback {
+        let _ = write!(
+            text,
+            ", and {KEY_FILE} beside it: copy it, too, to every node and client, and to nobody else"
+        );
     }
     let _ = writeln!(text, "; start the nodes, {place}:");
     if membership.node.is_none() && membership.coordinators.is_empty() {
@@ -219,7 +237,7 @@ fn instructions(
         let _ = writeln!(text, "    weft start --config {config} --node {node}");
     }
     let _ = writeln!(text, "then ask any of them:\n    weft kv --config {config} put greeting hello");
-    if redis {
+    if redis.is_some() {
         let _ = writeln!(text, "    redis-cli -h {} set greeting hello", addresses[0]);
     }
     let _ = writeln!(text, "    weft txn --config {config} call deposit 0/1 --input 100");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weft_kv::ReadPolicy;
-use weft_net::Directory;
+use weft_net::{Directory, Seal};
 use weft_rdt::Definition;
 use weft_session::ClientParameters;
 use weft_time::Duration;
@@ -68,11 +68,15 @@ impl Client {
             engine_queues.push(engine_queue);
         }
         let core = Core::new(cluster.datagram_bytes, queues);
+        let seal = match &cluster.security {
+            Some((name, security)) => Seal::load(Some(security), *name)?,
+            None => None,
+        };
         let directory = Directory::open(cluster.nodes.clone())?;
         Ok(Self(Arc::new(Inner {
             queues: engine_queues,
             nodes: cluster.nodes.len(),
-            driver: Arc::new(Driver::start(core, directory)?),
+            driver: Arc::new(Driver::start(core, directory, seal.as_ref())?),
         })))
     }
 

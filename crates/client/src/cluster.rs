@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use weft_cluster::{ClusterConfig, EngineConfig, EnginesConfig, NodeConfig, Peers, Place};
+use weft_cluster::{
+    ClusterConfig, ClusterName, EngineConfig, EnginesConfig, NodeConfig, Peers, Place, SecurityConfig,
+};
 use weft_rdt::{Definition, types};
 use weft_time::Duration;
 use weft_wire::datagram::BYTES_MAX;
@@ -50,6 +52,8 @@ pub struct Cluster {
     pub first: usize,
     /// Time after which an unanswered call ends: more than 0, at most 20 s.
     pub give_up: Duration,
+    /// The name of the cluster, and the file with its key, if datagrams are sealed.
+    pub security: Option<(ClusterName, SecurityConfig)>,
 }
 
 impl Cluster {
@@ -62,6 +66,7 @@ impl Cluster {
             types: Vec::new(),
             first: 0,
             give_up: Duration::from_secs(5),
+            security: None,
         }
     }
 
@@ -125,22 +130,29 @@ impl From<&EngineConfig<'_>> for EngineDescription {
 }
 
 /// The cluster of the configuration, with the default time-outs of [`Cluster::new`].
-fn configured(peers: &Peers, engines: &EnginesConfig, datagram_bytes: usize) -> Cluster {
+fn configured(
+    peers: &Peers,
+    engines: &EnginesConfig,
+    datagram_bytes: usize,
+    security: Option<(ClusterName, SecurityConfig)>,
+) -> Cluster {
     let nodes = peers.iter().map(|(_, peer)| peer.datagram_place()).collect();
     let engines = engines.slots().iter().map(EngineDescription::from).collect();
-    Cluster { datagram_bytes: datagram_bytes.min(BYTES_MAX), engines, ..Cluster::new(nodes) }
+    Cluster { datagram_bytes: datagram_bytes.min(BYTES_MAX), engines, security, ..Cluster::new(nodes) }
 }
 
 impl From<&ClusterConfig> for Cluster {
     /// The cluster that a `weft.toml` describes, with all of its engines.
     fn from(config: &ClusterConfig) -> Self {
-        configured(&config.peers, &config.engines, config.datagram_bytes())
+        let security = config.security.clone().map(|security| (config.name, security));
+        configured(&config.peers, &config.engines, config.datagram_bytes(), security)
     }
 }
 
 impl From<&NodeConfig> for Cluster {
     /// The cluster to which a node belongs.
     fn from(config: &NodeConfig) -> Self {
-        configured(&config.peers, &config.engines, config.datagram_bytes())
+        let security = config.security.clone().map(|security| (config.cluster, security));
+        configured(&config.peers, &config.engines, config.datagram_bytes(), security)
     }
 }

@@ -6,11 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use weft_net::{Clock, Datagram, Directory, Endpoint, IdlePolicy, Outgoing, PortOptions, Stop, UdpPort, run};
+use weft_net::{
+    Clock, Datagram, Directory, Endpoint, IdlePolicy, Outgoing, PortOptions, Seal, Stop, UdpPort, run,
+};
 use weft_time::Instant;
 
 use crate::OpenError;
 use crate::core::Core;
+use crate::estranged::{Estranged, Reason};
 
 /// Attempts to send the datagram that wakes the thread. If all fail, the next request tries again.
 const ATTEMPTS: u32 = 1_000;
@@ -57,6 +60,7 @@ impl Notifier {
 struct Driven {
     core: Core,
     notifier: Arc<Notifier>,
+    estranged: Arc<Estranged>,
     outgoing: Outgoing<SocketAddr>,
     directory: Directory,
 }
@@ -65,6 +69,11 @@ impl Endpoint<SocketAddr> for Driven {
     fn receive(&mut self, now: Instant, _port: usize, datagram: Datagram<'_, SocketAddr>) {
         if let Some(node) = self.directory.find(datagram.from) {
             self.directory.note_heard(node);
+            if let Some(reason) = Reason::of_datagram(datagram.bytes) {
+                self.estranged.note(Some(reason));
+                return;
+            }
+            self.estranged.heard();
             self.core.receive(now, node, datagram.bytes);
         }
     }
@@ -79,6 +88,9 @@ impl Endpoint<SocketAddr> for Driven {
     }
 
     fn transmit(&mut self, now: Instant, ports: &mut [UdpPort<SocketAddr>]) {
+        if ports[0].is_sealed() {
+            self.estranged.note(Reason::of_port(&ports[0]));
+        }
         self.notifier.rearm();
         self.core.take(now);
         let Self { core, outgoing, directory, .. } = self;
@@ -99,18 +111,27 @@ impl Endpoint<SocketAddr> for Driven {
 #[derive(Debug)]
 pub(crate) struct Driver {
     pub notifier: Arc<Notifier>,
+    pub estranged: Arc<Estranged>,
     stop: Arc<Stop>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Driver {
     /// Opens a port and drives `core` over it, with the nodes of `directory`.
-    pub fn start(core: Core, directory: Directory) -> Result<Self, OpenError> {
-        let port = UdpPort::bind(directory.any_address(), &PortOptions::default())?;
+    pub fn start(core: Core, directory: Directory, seal: Option<&Seal>) -> Result<Self, OpenError> {
+        let mut port = UdpPort::bind(directory.any_address(), &PortOptions::default())?.sealed(seal);
         let notifier = Arc::new(Notifier::new(port.local_address())?);
+        port.set_waker(notifier.socket.local_addr()?);
+        let estranged = Arc::new(Estranged::default());
         let stop = Arc::new(Stop::new()?);
         let outgoing = Outgoing::default();
-        let mut driven = Driven { core, notifier: Arc::clone(&notifier), outgoing, directory };
+        let mut driven = Driven {
+            core,
+            notifier: Arc::clone(&notifier),
+            estranged: Arc::clone(&estranged),
+            outgoing,
+            directory,
+        };
         let stopped = Arc::clone(&stop);
         let thread = thread::Builder::new().name("weft-client".into()).spawn(move || {
             // If the port fails, the queues are dropped, and all outstanding calls end with the error that the
@@ -124,7 +145,7 @@ impl Driver {
                 let _ = ports[0].flush();
             }
         })?;
-        Ok(Self { notifier, stop, thread: Some(thread) })
+        Ok(Self { notifier, estranged, stop, thread: Some(thread) })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 
 use thiserror::Error;
-use weft_net::{BindError, DirectoryError};
+use weft_net::{BindError, DirectoryError, KeyFileError};
 use weft_time::Duration;
 
 /// Why a client could not be opened.
@@ -15,6 +15,9 @@ pub enum OpenError {
     /// No port could be opened.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// The cluster key cannot be used.
+    #[error(transparent)]
+    Key(#[from] KeyFileError),
     /// The nodes' hosts have no addresses.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
@@ -38,6 +41,9 @@ pub enum Error {
         /// Time after which the call ended.
         after: Duration,
     },
+    /// The nodes seal their datagrams under a key that this client does not have. Nothing has happened.
+    #[error("the nodes take nothing from this client, and nothing has happened: {0}")]
+    Stranger(&'static str),
     /// The node that got the call does not answer, or does not know its outcome. An update has taken effect once,
     /// or never, or may still do so.
     #[error(

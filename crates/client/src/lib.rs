@@ -51,6 +51,7 @@ mod core;
 mod driver;
 mod engines;
 mod error;
+mod estranged;
 mod identity;
 mod pending;
 mod requests;

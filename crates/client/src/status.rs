@@ -1,21 +1,22 @@
 //! Status of the nodes of a running cluster, and of its membership service.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::net::SocketAddr;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use weft_cluster::status::{
-    COUNTERS_PER_PAGE, DATAGRAM_BYTES, EngineReport, NodeStatus, ServiceStatus, StatusAnswer, StatusPart,
-    StatusRequest,
+    COUNTERS_PER_PAGE, EngineReport, NodeStatus, ServiceStatus, StatusAnswer, StatusPart, StatusRequest,
 };
 use weft_cluster::{ClusterConfig, Phase, Text};
-use weft_net::Directory;
-use weft_time::Duration;
+use weft_net::{Clock, Datagram, Directory, Endpoint, IdlePolicy, PortOptions, Seal, Stop, UdpPort, run};
+use weft_time::{Duration, Instant};
 use weft_waist::{EngineState, NodeId};
 
+use crate::estranged::Reason;
+
 /// Time after which an unanswered request is sent again.
-const AGAIN: std::time::Duration = std::time::Duration::from_millis(100);
+const AGAIN: Duration = Duration::from_ms(100);
 
 /// Status of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +36,9 @@ pub struct ClusterStatus {
     pub service: Option<ServiceStatus>,
     /// Status of the nodes, node 0 first; `None` for a node that has not answered all requests in time.
     pub nodes: Vec<Option<NodeOverview>>,
+    /// Why nobody answers, and what to do, if the nodes seal their datagrams under a key that this client does not
+    /// have.
+    pub stranger: Option<&'static str>,
 }
 
 /// Index of the receiver of a request: a node, or after the last node the membership service or its keepers.
@@ -44,27 +48,19 @@ type Target = usize;
 /// most `patience`. The requests change nothing. A node that does not answer is left out.
 ///
 /// # Errors
-/// The system's error, if it grants no socket, or one of kind [`io::ErrorKind::NotFound`], if no name resolves.
+/// The system's error, if it grants no socket, one of kind [`io::ErrorKind::NotFound`], if no name resolves, or of kind
+/// [`io::ErrorKind::InvalidInput`], if the cluster key cannot be used.
 pub fn status(config: &ClusterConfig, patience: Duration) -> io::Result<ClusterStatus> {
     let nodes = config.peers.iter().map(|(_, peer)| peer.datagram_place());
     let directory = Directory::open(nodes.chain(config.membership_places()).collect())?;
-    let socket = UdpSocket::bind(directory.any_address())?;
-    let mut survey = Survey::new(config, directory);
-    let end = Instant::now() + std::time::Duration::from_nanos(patience.as_ns());
-    let mut bytes = [0; DATAGRAM_BYTES + 1];
-    let mut ask_at = Instant::now();
-    while !survey.wanted.is_empty() && Instant::now() < end {
-        if Instant::now() >= ask_at {
-            survey.wanted.iter().for_each(|wanted| survey.ask(&socket, *wanted));
-            ask_at = Instant::now() + AGAIN;
-        }
-        let limit = ask_at.min(end).saturating_duration_since(Instant::now());
-        socket.set_read_timeout(Some(limit.max(std::time::Duration::from_millis(1))))?;
-        // The kernel reports an error if a node is not running; the others may still answer.
-        if let Ok((length, from)) = socket.recv_from(&mut bytes) {
-            survey.take(&socket, from, &bytes[..length]);
-        }
-    }
+    let seal = Seal::load(config.security.as_ref(), config.name)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
+    let port = UdpPort::bind(directory.any_address(), &PortOptions::default()).map_err(io::Error::other)?;
+    let (clock, stop) = (Clock::starting_now(), Stop::new()?);
+    let mut survey = Survey::new(config, directory, (clock.now(), patience), &stop);
+    let mut ports = [port.sealed(seal.as_ref())];
+    run(&mut survey, &mut ports, clock, IdlePolicy::SLEEP, &stop)?;
+    survey.stranger = survey.stranger.or(Reason::of_port(&ports[0]));
     Ok(survey.finish())
 }
 
@@ -75,28 +71,68 @@ struct Survey<'a> {
     token: u64,
     wanted: BTreeSet<(Target, StatusPart)>,
     answers: Vec<Vec<StatusAnswer>>,
+    stranger: Option<Reason>,
+    /// Requests to send.
+    requests: VecDeque<(Target, StatusPart)>,
+    /// When unanswered requests are sent again.
+    ask_at: Instant,
+    end: Instant,
+    /// Ends the survey.
+    stop: &'a Stop,
+}
+
+impl Endpoint<SocketAddr> for Survey<'_> {
+    fn receive(&mut self, _now: Instant, _port: usize, datagram: Datagram<'_, SocketAddr>) {
+        self.stranger = self.stranger.or(Reason::of_datagram(datagram.bytes));
+        self.take(datagram.from, datagram.bytes);
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        Some(self.ask_at.min(self.end))
+    }
+
+    fn handle_deadline(&mut self, now: Instant) {
+        if now >= self.end {
+            self.stop.request();
+        } else if now >= self.ask_at {
+            self.requests = self.wanted.iter().copied().collect();
+            self.ask_at = now + AGAIN;
+        }
+    }
+
+    fn transmit(&mut self, _now: Instant, ports: &mut [UdpPort<SocketAddr>]) {
+        if self.wanted.is_empty() {
+            self.stop.request();
+        }
+        for (target, part) in self.requests.drain(..) {
+            // A request that cannot be sent is repeated like a lost one.
+            if let Some(address) = self.directory.address(target) {
+                let request = StatusRequest { cluster: self.config.name.id(), token: self.token, part };
+                ports[0].push(address, &request.encode());
+            }
+        }
+    }
 }
 
 impl<'a> Survey<'a> {
-    fn new(config: &'a ClusterConfig, directory: Directory) -> Self {
+    fn new(
+        config: &'a ClusterConfig,
+        directory: Directory,
+        (now, patience): (Instant, Duration),
+        stop: &'a Stop,
+    ) -> Self {
         let (nodes, targets) = (config.peers.len(), config.peers.len() + config.membership_places().len());
         let part = |target| if target < nodes { StatusPart::Node } else { StatusPart::Service };
         let wanted = (0..targets).map(|target| (target, part(target))).collect();
         // The token makes sure that late answers to another survey are ignored.
         let token = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
         let answers = vec![Vec::new(); targets];
-        Self { config, directory, token, wanted, answers }
+        let (requests, end) = (VecDeque::new(), now + patience);
+        let stranger = None;
+        Self { config, directory, token, wanted, answers, stranger, requests, ask_at: now, end, stop }
     }
 
-    /// Sends a request for a part of the status. A request that cannot be sent is repeated like a lost one.
-    fn ask(&self, socket: &UdpSocket, (target, part): (Target, StatusPart)) {
-        let request = StatusRequest { cluster: self.config.name.id(), token: self.token, part };
-        if let Some(address) = self.directory.address(target) {
-            let _ = socket.send_to(&request.encode(), address);
-        }
-    }
-
-    fn take(&mut self, socket: &UdpSocket, from: SocketAddr, bytes: &[u8]) {
+    fn take(&mut self, from: SocketAddr, bytes: &[u8]) {
         let Ok((cluster, token, answer)) = StatusAnswer::decode(bytes) else { return };
         let Some(target) = self.directory.find(from) else { return };
         let is_ours = cluster == self.config.name.id() && token == self.token;
@@ -108,7 +144,7 @@ impl<'a> Survey<'a> {
             let engines = (0..status.engines).map(StatusPart::Engine);
             for part in engines.chain((0..pages as u8).map(StatusPart::Counters)) {
                 self.wanted.insert((target, part));
-                self.ask(socket, (target, part));
+                self.requests.push_back((target, part));
             }
         }
         if matches!(answer, StatusAnswer::Service(_)) {
@@ -127,7 +163,7 @@ impl<'a> Survey<'a> {
         let is_whole = |target: Target| !self.wanted.iter().any(|(wanted, _)| *wanted == target);
         let nodes = self.answers.iter().enumerate();
         let nodes = nodes.map(|(target, answers)| overview(answers).filter(|_| is_whole(target))).collect();
-        ClusterStatus { service, nodes }
+        ClusterStatus { service, nodes, stranger: self.stranger.map(Reason::remedy) }
     }
 }
 
@@ -153,6 +189,9 @@ impl ClusterStatus {
     /// The problems of the cluster, one line each; empty if there are none.
     pub fn problems(&self, config: &ClusterConfig) -> Vec<String> {
         let mut problems = Vec::new();
+        if let Some(remedy) = self.stranger {
+            problems.push(format!("the nodes take nothing from this client: {remedy}"));
+        }
         match &self.service {
             None if config.membership.coordinators.is_empty() => problems
                 .push(format!("the membership service at {} does not answer", config.membership.address)),

@@ -69,6 +69,9 @@ pub const DEFAULT_LEASE: Duration = Duration::from_secs(1);
 /// Default of the longest IP packet: that of Ethernet.
 pub const DEFAULT_MTU_BYTES: u32 = 1_500;
 
+/// Number of bytes by which a sealed datagram is longer.
+pub const SEAL_BYTES: u32 = 40;
+
 /// The configuration of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterConfig {
@@ -88,6 +91,15 @@ pub struct ClusterConfig {
     pub engines: EnginesConfig,
     /// The port for clients of Redis at each node; `None` if there is none.
     pub redis: Option<RedisConfig>,
+    /// How datagrams are sealed; `None` if they are not.
+    pub security: Option<SecurityConfig>,
+}
+
+/// How the datagrams between nodes and clients are sealed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecurityConfig {
+    /// The file with the cluster key.
+    pub key_file: PathBuf,
 }
 
 /// The port for clients of Redis at each node.
@@ -147,6 +159,8 @@ pub struct NodeConfig {
     pub cores: CoresConfig,
     /// The node's port for clients of Redis; `None` if it has none.
     pub redis: Option<RedisConfig>,
+    /// How datagrams are sealed; `None` if they are not.
+    pub security: Option<SecurityConfig>,
 }
 
 /// Address of the membership service, and whether the process of this node runs it.
@@ -188,6 +202,8 @@ pub struct ServiceConfig {
     pub coordinators: Vec<NodeId>,
     /// Parameters of the service.
     pub serve: ServeConfig,
+    /// How datagrams are sealed; `None` if they are not.
+    pub security: Option<SecurityConfig>,
 }
 
 /// Host and port of one node.
@@ -261,7 +277,17 @@ impl ClusterConfig {
         let membership = MembershipPlace { address, node: None, coordinators, serve };
         let cores = vec![CoresConfig::DEFAULT; peers.len()];
         let (name, mtu_bytes) = (ClusterName::default(), DEFAULT_MTU_BYTES);
-        Self { name, mtu_bytes, metrics_port: None, membership, peers, cores, engines, redis: None }
+        Self {
+            name,
+            mtu_bytes,
+            metrics_port: None,
+            membership,
+            peers,
+            cores,
+            engines,
+            redis: None,
+            security: None,
+        }
     }
 
     /// Reads and checks a configuration file. Relative file names in it start at its folder.
@@ -292,6 +318,9 @@ impl ClusterConfig {
         });
         if let Some(transactions) = &mut config.engines.transactions {
             transactions.record = transactions.record.as_deref().map(beside);
+        }
+        if let Some(security) = &mut config.security {
+            security.key_file = beside(&security.key_file);
         }
         config.engines.data_dir = config.engines.data_dir.as_deref().map(beside);
         config
@@ -349,6 +378,7 @@ impl ClusterConfig {
             engines,
             cores: self.cores_of(node.index()),
             redis: self.redis.clone(),
+            security: self.security.clone(),
         })
     }
 
@@ -362,6 +392,7 @@ impl ClusterConfig {
             address: self.membership.address.clone(),
             coordinators: self.membership.coordinators.clone(),
             serve: self.membership.serve.clone(),
+            security: self.security.clone(),
         }
     }
 
@@ -376,9 +407,10 @@ impl ClusterConfig {
         self.cores.get(node).copied().unwrap_or_default()
     }
 
-    /// The longest UDP payload, in bytes, that fits into one packet of the network.
+    /// The longest datagram, in bytes, that fits into one packet of the network: sealed, if datagrams are.
     pub fn datagram_bytes(&self) -> usize {
-        (self.mtu_bytes - self.peers.header_bytes()) as usize
+        let seal_bytes = self.security.as_ref().map_or(0, |_| SEAL_BYTES);
+        (self.mtu_bytes - self.peers.header_bytes() - seal_bytes) as usize
     }
 }
 
@@ -430,12 +462,14 @@ impl NodeConfig {
             address: self.membership.address.clone(),
             coordinators: self.membership.coordinators.clone(),
             serve: self.membership.serve.clone()?,
+            security: self.security.clone(),
         })
     }
 
-    /// The longest UDP payload, in bytes, that fits into one packet of the network.
+    /// The longest datagram, in bytes, that fits into one packet of the network: sealed, if datagrams are.
     pub fn datagram_bytes(&self) -> usize {
-        (self.mtu_bytes - self.peers.header_bytes()) as usize
+        let seal_bytes = self.security.as_ref().map_or(0, |_| SEAL_BYTES);
+        (self.mtu_bytes - self.peers.header_bytes() - seal_bytes) as usize
     }
 }
 

@@ -14,7 +14,7 @@ use crate::FileDisk;
 pub(crate) const WAKE: &[u8] = b"flushed";
 
 /// Opens the log of a store in a file, or creates it. A message is sent to the port `agent` when a flush has
-/// ended.
+/// ended; the address from which it comes is returned, too.
 ///
 /// # Errors
 /// Why the file cannot be used, in one line.
@@ -23,12 +23,13 @@ pub(crate) fn open_log(
     engine: &weft_kv::Parameters,
     fresh: Incarnation,
     agent: SocketAddr,
-) -> Result<KvLog, String> {
+) -> Result<(KvLog, SocketAddr), String> {
     let fail = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(|error| fail(&error))?;
     }
     let waker = UdpSocket::bind((agent.ip(), 0)).map_err(|error| fail(&error))?;
+    let from = waker.local_addr().map_err(|error| fail(&error))?;
     let (flushed, ended) = mpsc::channel();
     let wake = move || {
         // Lost wake-ups do no harm: the receiver checks all that has been flushed, not the number of messages.
@@ -39,7 +40,7 @@ pub(crate) fn open_log(
     let disk = FileDisk::open(path, sizes.disk_bytes(), sizes.log_place(), wake)
         .map_err(|error| error.to_string())?;
     let log = KvLog::open(engine, Box::new(disk), fresh, || ended.recv().unwrap_or(()));
-    log.map_err(|error| match error {
+    log.map(|log| (log, from)).map_err(|error| match error {
         RecoveryError::Version => {
             let fail = fail(&error);
             format!("{fail}: start that version, or move the file away if other nodes have all data")

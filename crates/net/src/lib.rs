@@ -2,7 +2,8 @@
 //!
 //! This crate holds what a real node needs below its NIC, and a real client below its library:
 //!
-//! - [`UdpPort`]: a UDP socket with batched system calls and segmentation offload both ways;
+//! - [`UdpPort`]: a UDP socket with batched system calls and segmentation offload both ways; [`Seal`]: what its
+//!   datagrams are sealed with;
 //! - [`FramePort`]: Ethernet frames, of a TAP device ([`TapPort`]), a packet socket ([`PacketPort`]) or an AF_XDP
 //!   socket ([`XdpPort`]);
 //! - [`Clock`]: the machine's monotonic clock as [`weft_time::Instant`];
@@ -89,6 +90,7 @@ mod redis;
 mod region_end;
 mod resolve;
 mod roce_end;
+mod seal;
 mod status;
 mod stop;
 mod system;
@@ -119,6 +121,7 @@ pub use port::{
 pub use redis::RedisError;
 pub use region_end::{RegionEnd, RegionEndError, RegionEvent, RegionMemoryKind};
 pub use roce_end::{RoceEnd, RocePath};
+pub use seal::{KeyFileError, Seal, write_new_key};
 pub use stop::Stop;
 
 /// The slot of the key-value engine.

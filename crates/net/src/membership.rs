@@ -21,7 +21,7 @@ use crate::announcement::{Announcement, Announcer};
 use crate::data::WAKE;
 use crate::resolve::own_address;
 use crate::status::StatusDesk;
-use crate::{Clock, Datagram, Directory, Endpoint, IdlePolicy, PortOptions, Stop, UdpPort, run};
+use crate::{Clock, Datagram, Directory, Endpoint, IdlePolicy, PortOptions, Seal, Stop, UdpPort, run};
 pub use error::MembershipError;
 use keeper::KeeperHost;
 pub use keeper::found_coordinators;
@@ -427,7 +427,9 @@ fn run_at_its_place(
 ) -> Result<(), MembershipError> {
     let clock = Clock::starting_now();
     let Some(own) = own_address(&config.address.host, config.family(), stop)? else { return Ok(()) };
+    let seal = Seal::load(config.security.as_ref(), config.cluster)?;
     let port = UdpPort::bind(SocketAddr::new(own, config.address.port), &PortOptions::default())?;
+    let port = port.sealed(seal.as_ref());
     let nodes = config.peers.iter().map(|(_, peer)| peer.datagram_place()).collect();
     let directory = Directory::new(nodes, Family::of(own))?;
     let address = port.local_address();
@@ -456,7 +458,8 @@ impl NodeKeeper {
         };
         // Whoever has the port may write the coordinator's file.
         let address = SocketAddr::new(own, service.address.port);
-        let port = UdpPort::bind(address, &PortOptions::default())?;
+        let seal = Seal::load(service.security.as_ref(), service.cluster)?;
+        let port = UdpPort::bind(address, &PortOptions::default())?.sealed(seal.as_ref());
         let host = MembershipHost::keeper(&service, (config.node, incarnation))?;
         Ok(Some(Self { host, directory: Directory::of_cluster(config, own)?, port }))
     }
@@ -498,6 +501,7 @@ mod tests {
             address: Place::new(Ipv4Addr::LOCALHOST, 4794),
             coordinators: Vec::new(),
             serve: ServeConfig { lease: Duration::from_ms(100), state_file: Some(state_file.to_owned()) },
+            security: None,
         }
     }
 

@@ -35,8 +35,8 @@ use crate::system;
 use crate::transactions::RecordFile;
 use crate::watch::{NodeMonitor, OversizeMonitor};
 use crate::{
-    BindError, Clock, Datagram, Directory, Endpoint, IdlePolicy, MembershipError, NoSuchCore, PortOptions,
-    Stop, UdpPort, keep_to_core, run,
+    BindError, Clock, Datagram, Directory, Endpoint, IdlePolicy, KeyFileError, MembershipError, NoSuchCore,
+    PortOptions, Seal, Stop, UdpPort, keep_to_core, run,
 };
 
 /// Indices of a node's ports. The last one exists only where the membership service is embedded. The port of the server
@@ -62,6 +62,9 @@ pub enum NodeError {
     /// The node cannot run on the configured core.
     #[error("[cores]: {0}")]
     Core(#[from] NoSuchCore),
+    /// The cluster key cannot be used.
+    #[error(transparent)]
+    Key(#[from] KeyFileError),
     /// Its metrics cannot be served.
     #[error(transparent)]
     Metrics(#[from] MetricsError),
@@ -190,7 +193,10 @@ impl<'a> Node<'a> {
         // The receive offload of a real link may join datagrams, which hides the identifications that the ICRC
         // covers. So segmentation is on only on loopback, and with IPv6, which has no identifications.
         let roce = PortOptions { segmentation: own.is_loopback() || own.is_ipv6(), ..standard };
-        let open = |port, options| UdpPort::bind(SocketAddr::new(own, port), options);
+        let seal = Seal::load(config.security.as_ref(), config.cluster)?;
+        let open = |port, options| {
+            UdpPort::bind(SocketAddr::new(own, port), options).map(|port| port.sealed(seal.as_ref()))
+        };
         let datagram_port = config.own().datagram_port;
         let mut ports = vec![open(datagram_port, &standard)?, open(ROCE_PORT, &roce)?, open(0, &standard)?];
         let mut port_names = vec!["datagram", "roce", "agent"];
@@ -214,7 +220,7 @@ impl<'a> Node<'a> {
         if let Some(settings) = &config.redis {
             let (server, port) = RedisServer::open(config, settings, own, clock)?;
             redis = Some(Box::new(Redis { server, port: ports.len(), goes_on: false }));
-            ports.push(port);
+            ports.push(port.sealed(seal.as_ref()));
             port_names.push("redis");
         }
         let mut incarnation = first_incarnation();
@@ -222,8 +228,9 @@ impl<'a> Node<'a> {
             (&config.engines.data_dir, engines.first_mut())
         {
             let path = folder.join(format!("node{}.weft", config.node.index()));
-            let found =
+            let (found, waker) =
                 open_log(&path, sizes, incarnation, ports[AGENT].local_address()).map_err(NodeError::Disk)?;
+            ports[AGENT].set_waker(waker);
             if let Some(damage) = found.damage() {
                 let node = config.node.index();
                 tracing::warn!(node, "node {node} begins with nothing: {}: {damage}", path.display());
@@ -251,6 +258,16 @@ impl<'a> Node<'a> {
         };
         let (number, address) = (config.node.index(), ports[DATAGRAM].local_address());
         tracing::info!(node = number, %address, "node {number} ready on {address}");
+        match &config.security {
+            Some(security) => {
+                let key_file = security.key_file.display();
+                tracing::info!(node = number, %key_file, "node {number} seals its datagrams under {key_file}");
+            }
+            None => tracing::info!(
+                node = number,
+                "node {number} trusts whoever reaches its ports: weft.toml has no [security]"
+            ),
+        }
         let mut node = Self {
             clock,
             card: ClusterCard::new(card, config.peers.len(), own),
@@ -745,7 +762,8 @@ fn run_engines(
     }
     for (name, port) in node.port_names.iter().zip(&ports) {
         let drops = ("receive_buffer_drops", port.receive_buffer_drops().map_or(0, u64::from));
-        let counters = port.counters().list().into_iter().chain([drops]);
+        let sealed = port.seal_counters().map(|counters| counters.list());
+        let counters = port.counters().list().into_iter().chain([drops]).chain(sealed.into_iter().flatten());
         for (counter, count) in counters.filter(|(_, count)| *count > 0) {
             let counter = format_args!("{name}_port_{counter}");
             tracing::info!(node = number, %counter, count, "node {number} counted {counter} {count}");

@@ -5,7 +5,10 @@ use std::io;
 use std::net::{SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
+use weft_seal::{AFTER_BYTES, BEFORE_BYTES, SEAL_BYTES};
+
 use crate::Address;
+use crate::seal::{Seal, SocketSeal};
 use crate::system::{self, Messages, Piece, Sending};
 
 /// The longest payload of a UDP datagram over IPv4: 65,535 bytes less the two headers. The same limit is used for
@@ -216,6 +219,8 @@ pub struct UdpPort<A = SocketAddrV4> {
     /// Pieces of the trains that are not in the buffers.
     pieces: Vec<Piece>,
     oversized: Option<OversizedDatagram>,
+    /// Seals and opens datagrams, if they are sealed.
+    seal: Option<Box<SocketSeal>>,
     counters: Counters,
 }
 
@@ -247,8 +252,35 @@ impl<A: Address> UdpPort<A> {
             sent: 0,
             pieces: Vec::with_capacity(options.batch * usize::from(MOST_SEGMENTS)),
             oversized: None,
+            seal: None,
             counters: Counters::default(),
         })
+    }
+
+    /// The same port, whose datagrams are sealed if there is a seal. A sealed datagram is [`SEAL_BYTES`] longer, and
+    /// the longest one that can be sent is shorter by as much. Empty datagrams are not passed on.
+    #[must_use]
+    pub fn sealed(self, seal: Option<&Seal>) -> Self {
+        let local = self.local.into();
+        Self { seal: seal.map(|seal| Box::new(SocketSeal::new(seal, local))), ..self }
+    }
+
+    /// Counters of the seal, if datagrams are sealed.
+    pub fn seal_counters(&self) -> Option<&weft_seal::Counters> {
+        self.seal.as_ref().map(|seal| seal.counters())
+    }
+
+    /// Whether datagrams are sealed.
+    pub fn is_sealed(&self) -> bool {
+        self.seal.is_some()
+    }
+
+    /// Datagrams from this address, of a socket of this process, wake the owner and are never sealed. What they say
+    /// must not matter: an address can be forged.
+    pub fn set_waker(&mut self, waker: SocketAddr) {
+        if let Some(seal) = &mut self.seal {
+            seal.set_waker(waker);
+        }
     }
 
     /// The address that the socket is bound to.
@@ -297,7 +329,10 @@ impl<A: Address> UdpPort<A> {
                 },
             }
         };
-        let mut datagrams = 0;
+        if let Some(seal) = &mut self.seal {
+            seal.advance();
+        }
+        let (mut datagrams, mut passed) = (0, 0);
         for index in 0..messages {
             let source = self.incoming.source(index).and_then(A::of);
             let whole = source.zip(self.incoming.received_length(index));
@@ -312,17 +347,25 @@ impl<A: Address> UdpPort<A> {
                 self.counters.malformed += 1;
                 continue;
             }
-            let bytes = self.incoming.bytes(index, length);
+            let bytes = self.incoming.bytes_mut(index, 0, length);
             // An empty message is one empty datagram, not none.
             let count = length.div_ceil(segment.max(1)).max(1);
             for place in 0..count {
-                let bytes = &bytes[place * segment..length.min((place + 1) * segment)];
+                let bytes = &mut bytes[place * segment..length.min((place + 1) * segment)];
+                let bytes = match &mut self.seal {
+                    None => bytes,
+                    Some(seal) => match seal.open(from.into(), bytes) {
+                        Some(payload) => payload,
+                        None => continue,
+                    },
+                };
                 handle(Datagram { from, bytes, identification: place as u16 });
+                passed += 1;
             }
             datagrams += count;
         }
         self.counters.receive_calls += 1;
-        self.counters.received += datagrams as u64;
+        self.counters.received += passed;
         Ok(datagrams)
     }
 
@@ -339,6 +382,9 @@ impl<A: Address> UdpPort<A> {
     /// longer than [`PortOptions::longest_datagram`] can never be sent: it is dropped and counted, also without
     /// calling `write`, and the result is `true`.
     pub fn push_with(&mut self, to: A, length: usize, write: impl FnOnce(u16, &mut [u8])) -> bool {
+        if self.seal.is_some() {
+            return self.queue_sealed(to, length, write);
+        }
         self.queue(to, length, |train, messages, index| {
             write(train.segments, messages.bytes_mut(index, train.own, length));
         })
@@ -347,6 +393,9 @@ impl<A: Address> UdpPort<A> {
     /// Queues the datagram `bytes` for `to`; returns as [`UdpPort::push_with`]. Unless the kernel can send it
     /// together with an earlier one, it is not copied: its buffer is exchanged for one with unspecified content.
     pub fn push_exchanged(&mut self, to: A, bytes: &mut Vec<u8>) -> bool {
+        if self.seal.is_some() {
+            return self.push(to, bytes);
+        }
         self.queue(to, bytes.len(), |train, messages, index| {
             if train.segments == 0 {
                 messages.exchange(index, bytes);
@@ -375,6 +424,55 @@ impl<A: Address> UdpPort<A> {
         true
     }
 
+    /// Queues a sealed datagram with a payload of `length` bytes; returns as [`UdpPort::push_with`]. Without an
+    /// association with its receiver it is sent later.
+    fn queue_sealed(&mut self, to: A, length: usize, write: impl FnOnce(u16, &mut [u8])) -> bool {
+        let framed = length + SEAL_BYTES;
+        if framed > self.longest_datagram {
+            self.note_oversized(OversizedDatagram { to: to.into(), length: framed }, 1);
+            return true;
+        }
+        let Some(index) = self.train_for(to, framed) else {
+            self.counters.not_queued += 1;
+            return false;
+        };
+        let Train { own, segments, .. } = self.trains[index];
+        let frame = self.outgoing.bytes_mut(index, own, framed);
+        write(segments, &mut frame[BEFORE_BYTES..BEFORE_BYTES + length]);
+        self.seal_last(to, index, framed);
+        true
+    }
+
+    /// Seals the datagram of `length` bytes behind the train at this index and appends it to the train, unless it has
+    /// to wait for an association.
+    fn seal_last(&mut self, to: A, index: usize, length: usize) {
+        let train = &mut self.trains[index];
+        let frame = self.outgoing.bytes_mut(index, train.own, length);
+        let seal = self.seal.as_mut().expect("the port is sealed");
+        if seal.seal(to.into(), frame) {
+            train.length += length;
+            train.own += length;
+            train.segments += 1;
+        } else if train.segments == 0 {
+            // It is the last one, which was made for this datagram.
+            self.trains.pop();
+        }
+    }
+
+    /// Queues handshakes, and what has waited for them, as far as there is room; returns whether there may be more.
+    fn queue_own(&mut self) -> bool {
+        while self.trains.len() < self.outgoing.count() {
+            let Some((to, bytes)) = self.seal.as_mut().and_then(|seal| seal.poll_transmit()) else {
+                return false;
+            };
+            let to = A::of(to).expect("peers are of the socket's family");
+            self.queue(to, bytes.len(), |train, messages, index| {
+                messages.tail(index, train.own).extend_from_slice(&bytes);
+            });
+        }
+        self.seal.is_some()
+    }
+
     /// Queues a datagram whose destination and length are known only once it is written, in most cases without
     /// another copy.
     ///
@@ -395,8 +493,8 @@ impl<A: Address> UdpPort<A> {
     }
 
     /// As [`UdpPort::push_composed`], but `compose` may leave a piece of the datagram in its memory and return the
-    /// piece's number. From then on until [`UdpPort::flush_parts`], only this method may queue datagrams, and a
-    /// full port returns at once, without trying to send. Both closures get `context`.
+    /// piece's number; not if the port is sealed. From then on until [`UdpPort::flush_parts`], only this method may
+    /// queue datagrams, and a full port returns at once, without trying to send. Both closures get `context`.
     pub(crate) fn push_parts<C>(
         &mut self,
         longest: usize,
@@ -414,15 +512,24 @@ impl<A: Address> UdpPort<A> {
                 return Composed::Full;
             }
         }
+        let seal_bytes = if self.seal.is_some() { SEAL_BYTES } else { 0 };
         // Guess that the datagram continues the last train, which is usually right.
         let (guess, start) = match self.trains[self.sent..].last() {
-            Some(train) if self.segmentation && train.is_open(longest, self.outgoing.capacity()) => {
+            Some(train)
+                if self.segmentation && train.is_open(longest + seal_bytes, self.outgoing.capacity()) =>
+            {
                 (self.trains.len() - 1, train.own)
             }
             _ => (self.trains.len(), 0),
         };
         let buffer = self.outgoing.tail(guess, start);
+        if self.seal.is_some() {
+            buffer.resize(start + BEFORE_BYTES, 0);
+        }
         let Some((to, left_out)) = compose(context, buffer) else { return Composed::Nothing };
+        if self.seal.is_some() {
+            buffer.resize(buffer.len() + AFTER_BYTES, 0);
+        }
         let own = buffer.len() - start;
         let length = own + left_out.map_or(0, |piece| piece.length);
         if length > self.longest_datagram {
@@ -433,6 +540,13 @@ impl<A: Address> UdpPort<A> {
         let train = &mut self.trains[index];
         if index != guess {
             self.outgoing.copy_tail(guess, start, index, train.own);
+        }
+        if self.seal.is_some() {
+            assert!(left_out.is_none(), "a piece that is sent from where it lies cannot be sealed");
+            let payload = self.outgoing.bytes_mut(index, train.own + BEFORE_BYTES, own - SEAL_BYTES);
+            complete(context, to, train.segments, payload);
+            self.seal_last(to, index, own);
+            return Composed::Queued;
         }
         complete(context, to, train.segments, self.outgoing.bytes_mut(index, train.own, own));
         if let Some(LeftOut { place, length, number }) = left_out {
@@ -480,7 +594,17 @@ impl<A: Address> UdpPort<A> {
     /// Only errors after which the socket cannot be used any more.
     pub fn flush(&mut self) -> io::Result<usize> {
         assert!(!self.has_parts(), "what was left out has to be there");
-        self.send(|_| unreachable!("nothing was left out"))
+        if let Some(seal) = &mut self.seal {
+            seal.advance();
+        }
+        let mut sent = 0;
+        loop {
+            let has_more = self.queue_own();
+            sent += self.send(|_| unreachable!("nothing was left out"))?;
+            if !has_more || !self.trains.is_empty() {
+                return Ok(sent);
+            }
+        }
     }
 
     /// As [`UdpPort::flush`], for datagrams of [`UdpPort::push_parts`]: `outside` returns the pieces by their

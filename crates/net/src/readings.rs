@@ -57,6 +57,10 @@ pub(crate) fn of_card(list: Vec<(&'static str, u64)>) -> Vec<Reading> {
 pub(crate) fn of_port<A: Address>(name: &str, port: &UdpPort<A>) -> Vec<Reading> {
     let mut readings =
         counters(&format!("{name}_port"), port.counters().list(), |name| find(Counters::HELP, name));
+    if let Some(sealed) = port.seal_counters() {
+        let help = |name: &str| find(weft_seal::Counters::HELP, name);
+        readings.extend(counters(&format!("{name}_port"), sealed.list(), help));
+    }
     let drops = port.receive_buffer_drops().map_or(0, u64::from);
     let help = "Datagrams that the kernel dropped because nobody fetched them in time.";
     readings.push(counter(format!("{name}_port_receive_buffer_drops"), help, None, drops));

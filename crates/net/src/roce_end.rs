@@ -134,12 +134,16 @@ impl RocePath {
         let local = port.local_address();
         let (source, source_port) = (self.address, local.udp_port());
         assert_eq!(source.is_ipv4(), local.ip_address().is_ipv4(), "both ends of a path are of one family");
-        let mut context = (end, None);
+        let (mut context, is_sealed) = ((end, None), port.is_sealed());
         loop {
             let compose = |(end, payload): &mut (&mut E, Option<PayloadPlace>), buffer: &mut Vec<u8>| {
                 let start = buffer.len();
                 loop {
-                    let (transmit, place) = end.poll_roce_headers(now, buffer)?;
+                    // A payload is sealed where the datagram is.
+                    let (transmit, place) = match is_sealed {
+                        true => (end.poll_roce(now, buffer)?, None),
+                        false => end.poll_roce_headers(now, buffer)?,
+                    };
                     if let Some(to) = local.reach(transmit.destination, roce::UDP_PORT) {
                         *payload = place;
                         let left_out = place.map(|place| LeftOut {

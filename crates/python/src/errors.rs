@@ -28,7 +28,7 @@ pub(crate) fn exception(error: &Error) -> PyErr {
     match error {
         Error::Invalid(_) => PyValueError::new_err(text),
         Error::Refused(_) => RefusedError::new_err(text),
-        Error::NotBegun { .. } => NotBegunError::new_err(text),
+        Error::NotBegun { .. } | Error::Stranger(_) => NotBegunError::new_err(text),
         Error::Unknown { .. } => UnknownError::new_err(text),
         Error::Closed => ClosedError::new_err(text),
         Error::Forgotten { .. } => ForgottenError::new_err(text),
@@ -39,7 +39,7 @@ pub(crate) fn exception(error: &Error) -> PyErr {
 pub(crate) fn not_opened(error: &OpenError) -> PyErr {
     match error {
         OpenError::Cluster(_) => PyValueError::new_err(error.to_string()),
-        OpenError::Bind(_) | OpenError::Directory(_) | OpenError::System(_) => {
+        OpenError::Key(_) | OpenError::Bind(_) | OpenError::Directory(_) | OpenError::System(_) => {
             WeftError::new_err(error.to_string())
         }
     }

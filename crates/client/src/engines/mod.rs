@@ -58,7 +58,11 @@ impl<R: Requests> Handle<R> {
         read: impl FnOnce(R::Reply) -> Result<T, Error> + Send + 'static,
     ) -> Pending<T> {
         let (promise, answer) = pending();
-        self.inbox.enqueue(request, Box::new(move |reply| promise.complete(reply.and_then(read))));
+        let estranged = Arc::clone(&self.driver.estranged);
+        let deliver = move |reply: Result<R::Reply, Error>| {
+            promise.complete(reply.map_err(|error| estranged.explain(error)).and_then(read));
+        };
+        self.inbox.enqueue(request, Box::new(deliver));
         self.driver.notifier.notify();
         answer
     }

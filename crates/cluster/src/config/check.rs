@@ -10,7 +10,7 @@ use super::engines::{
 use super::read::{Document, Section};
 use super::{
     ClusterConfig, CoresConfig, MEMBERSHIP_PORT, MembershipPlace, PeerConfig, Peers, ROCE_PORT, RedisConfig,
-    ServeConfig, contradiction, keeper_places, keys,
+    SEAL_BYTES, SecurityConfig, ServeConfig, contradiction, keeper_places, keys,
 };
 use crate::identity::ClusterName;
 use crate::place::{Host, Place};
@@ -30,10 +30,20 @@ pub(super) fn check(text: &str) -> Result<ClusterConfig, String> {
     let spin_us = document.table(&keys::CORES)?.number(&keys::SPIN)?;
     let (peers, cores) = check_nodes(&document.tables(&keys::NODE)?, spin_us)?;
     let membership = check_membership(&document.table(&keys::MEMBERSHIP)?, &peers)?;
-    let engines = check_engines(&document, (&cluster, mtu_bytes), &peers)?;
+    let security = check_security(&document.table(&keys::SECURITY)?)?;
+    let seal_bytes = security.as_ref().map_or(0, |_| SEAL_BYTES);
+    let engines = check_engines(&document, (&cluster, mtu_bytes, seal_bytes), &peers)?;
     check_names(&peers, &engines, !membership.coordinators.is_empty())?;
     let redis = check_redis(&document.table(&keys::REDIS)?, engines.kv.as_ref())?;
-    Ok(ClusterConfig { name, mtu_bytes, metrics_port, membership, peers, cores, engines, redis })
+    Ok(ClusterConfig { name, mtu_bytes, metrics_port, membership, peers, cores, engines, redis, security })
+}
+
+fn check_security(section: &Section<'_>) -> Result<Option<SecurityConfig>, String> {
+    if !section.is_there() {
+        return Ok(None);
+    }
+    let key_file = section.file(&keys::KEY_FILE)?.ok_or_else(|| section.missing(&keys::KEY_FILE))?;
+    Ok(Some(SecurityConfig { key_file }))
 }
 
 /// Bytes of a value that the Redis port needs: its own header, and one byte of content.
@@ -177,18 +187,22 @@ fn check_names(peers: &Peers, engines: &EnginesConfig, has_keepers: bool) -> Res
 
 fn check_engines(
     document: &Document<'_>,
-    (cluster, mtu_bytes): (&Section<'_>, u32),
+    (cluster, mtu_bytes, seal_bytes): (&Section<'_>, u32, u32),
     peers: &Peers,
 ) -> Result<EnginesConfig, String> {
     let nodes = peers.len();
     let kv_section = document.table(&keys::KV)?;
     let data_dir = kv_section.file(&keys::DATA_DIR)?;
-    let kv = kv_section.is_there().then(|| check_kv(&kv_section, mtu_bytes, peers)).transpose()?;
+    let kv =
+        kv_section.is_there().then(|| check_kv(&kv_section, (mtu_bytes, seal_bytes), peers)).transpose()?;
     let transactions = document.table(&keys::TRANSACTIONS)?;
     let transactions =
         transactions.is_there().then(|| check_transactions(&transactions, nodes)).transpose()?;
-    if transactions.is_some() && mtu_bytes < TRANSACTIONS_MTU_BYTES {
-        let reason = format_args!("[transactions] needs packets of {TRANSACTIONS_MTU_BYTES} bytes or more");
+    if transactions.is_some() && mtu_bytes - seal_bytes < TRANSACTIONS_MTU_BYTES {
+        let reason = format_args!(
+            "[transactions] needs packets of {} bytes or more",
+            TRANSACTIONS_MTU_BYTES + seal_bytes
+        );
         return Err(cluster.refuse(&keys::MTU_BYTES, reason));
     }
     let (mut objects, mut logs) = (Vec::new(), Vec::new());
@@ -237,12 +251,17 @@ fn check_engines(
     }
 }
 
-fn check_kv(section: &Section<'_>, mtu_bytes: u32, peers: &Peers) -> Result<KvConfig, String> {
+fn check_kv(
+    section: &Section<'_>,
+    (mtu_bytes, seal_bytes): (u32, u32),
+    peers: &Peers,
+) -> Result<KvConfig, String> {
     let key_bytes = section.number_u32(&keys::KEY_BYTES)?;
     let value_bytes = section.number_u32(&keys::VALUE_BYTES)?;
     let capacity_keys = section.number_u32(&keys::CAPACITY_KEYS)?;
     // Messages are padded to whole 64-bit words.
-    let room = (mtu_bytes - peers.header_bytes() - HEADERS_BYTES - key_bytes.next_multiple_of(8)) & !7;
+    let room =
+        (mtu_bytes - seal_bytes - peers.header_bytes() - HEADERS_BYTES - key_bytes.next_multiple_of(8)) & !7;
     if value_bytes > room {
         let reason = format_args!("mtu_bytes = {mtu_bytes} takes values of at most {room} bytes");
         return Err(section.refuse(&keys::VALUE_BYTES, reason));

@@ -280,6 +280,13 @@ pub(super) const CLOCK_SKEW_MS: Key = number(
     "the largest difference between the nodes' wall clocks: a key set at a node that has died expires this much later",
 );
 
+pub(super) const KEY_FILE: Key = Key {
+    name: "key_file",
+    form: Form::File,
+    default: Default::Required,
+    meaning: "the file with the cluster key, which all nodes and clients have",
+};
+
 pub(super) const CLUSTER: Table = Table {
     name: "cluster",
     is_array: false,
@@ -359,9 +366,29 @@ pub(super) const REDIS: Table = Table {
     keys: &[&REDIS_PORT_KEY, &PASSWORD, &CLOCK_SKEW_MS],
 };
 
+pub(super) const SECURITY: Table = Table {
+    name: "security",
+    is_array: false,
+    is_required: false,
+    meaning: "Seals all datagrams between nodes and clients. Without it, whoever reaches a port is trusted.",
+    keys: &[&KEY_FILE],
+};
+
 /// All tables, in the order in which they are documented and written.
-pub(super) const TABLES: [&Table; 11] =
-    [&CLUSTER, &MEMBERSHIP, &NODE, &CORES, &KV, &TRANSACTIONS, &OBJECT, &LOG, &ROUNDS, &LOCK, &REDIS];
+pub(super) const TABLES: [&Table; 12] = [
+    &CLUSTER,
+    &SECURITY,
+    &MEMBERSHIP,
+    &NODE,
+    &CORES,
+    &KV,
+    &TRANSACTIONS,
+    &OBJECT,
+    &LOG,
+    &ROUNDS,
+    &LOCK,
+    &REDIS,
+];
 
 impl Table {
     /// Header of the table in the file.

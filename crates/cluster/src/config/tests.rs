@@ -562,6 +562,8 @@ fn configuration() -> impl Strategy<Value = ClusterConfig> {
                             }
                         }),
                         engines,
+                        security: (mtu_bytes % 5 == 0 && mtu_bytes > 20_000)
+                            .then(|| SecurityConfig { key_file: "keys/weft.key".into() }),
                     }
                 },
             )

@@ -18,12 +18,18 @@ struct Writer {
 /// The text that parses to `config`.
 pub(super) fn write(config: &ClusterConfig, has_comments: bool) -> String {
     let mut out = Writer { text: String::new(), has_comments, is_first: true };
-    let ClusterConfig { name, mtu_bytes, metrics_port, membership, peers, cores, engines, redis } = config;
+    let ClusterConfig { name, mtu_bytes, metrics_port, membership, peers, cores, engines, redis, security } =
+        config;
     out.table(&keys::CLUSTER);
     out.text(&keys::CLUSTER_NAME, name.as_str());
     out.line(&keys::MTU_BYTES, mtu_bytes);
     if let Some(port) = metrics_port {
         out.line(&keys::METRICS_PORT, port);
+    }
+
+    if let Some(security) = security {
+        out.table(&keys::SECURITY);
+        out.file(&keys::KEY_FILE, &security.key_file);
     }
 
     out.table(&keys::MEMBERSHIP);

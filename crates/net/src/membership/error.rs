@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use weft_cluster::DurableError;
 use weft_register::StateError;
 
-use crate::BindError;
+use crate::{BindError, KeyFileError};
 
 /// Why a membership service does not run.
 #[derive(Debug, thiserror::Error)]
@@ -14,6 +14,9 @@ pub enum MembershipError {
     /// Its port cannot be opened.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// The cluster key cannot be used.
+    #[error(transparent)]
+    Key(#[from] KeyFileError),
     /// The state file exists and cannot be read.
     #[error("state file {}: cannot be read: {source}", path.display())]
     Unreadable {

@@ -182,6 +182,7 @@ mod tests {
             address: Place::new(host(0), 4794),
             coordinators: vec![NodeId::new(0).unwrap()],
             serve,
+            security: None,
         }
     }
 

@@ -143,12 +143,7 @@ impl Messages {
         self.capacity
     }
 
-    /// The first `length` bytes of a message's buffer.
-    pub(crate) fn bytes(&self, index: usize, length: usize) -> &[u8] {
-        &self.buffers[index][..length]
-    }
-
-    /// `length` bytes from `start` on of the buffer of an outgoing message.
+    /// `length` bytes from `start` on of the buffer of a message.
     #[inline]
     pub(crate) fn bytes_mut(&mut self, index: usize, start: usize, length: usize) -> &mut [u8] {
         let buffer = &mut self.buffers[index];
