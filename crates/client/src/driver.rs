@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use weft_net::{
-    Clock, Datagram, Directory, Endpoint, IdlePolicy, Outgoing, PortOptions, Seal, Stop, UdpPort, run,
+    Clock, Datagram, Directory, Endpoint, IdlePolicy, Outgoing, PortOptions, Seal, Stop, UdpPort, WAKE, run,
 };
 use weft_time::Instant;
 
@@ -43,7 +43,7 @@ impl Notifier {
         }
         // Sending fails if the kernel is short of memory for a moment.
         for _ in 0..ATTEMPTS {
-            if self.socket.send(&[0]).is_ok() {
+            if self.socket.send(WAKE).is_ok() {
                 return;
             }
             thread::yield_now();
@@ -121,7 +121,7 @@ impl Driver {
     pub fn start(core: Core, directory: Directory, seal: Option<&Seal>) -> Result<Self, OpenError> {
         let mut port = UdpPort::bind(directory.any_address(), &PortOptions::default())?.sealed(seal);
         let notifier = Arc::new(Notifier::new(port.local_address())?);
-        port.set_waker(notifier.socket.local_addr()?);
+        port.set_waker(Some(notifier.socket.local_addr()?));
         let estranged = Arc::new(Estranged::default());
         let stop = Arc::new(Stop::new()?);
         let outgoing = Outgoing::default();

@@ -8,10 +8,7 @@ use weft_cluster::Incarnation;
 use weft_node::{KvLog, store_parameters};
 use weft_store::RecoveryError;
 
-use crate::FileDisk;
-
-/// Message that a disk's thread sends to the process's own port when a flush has ended.
-pub(crate) const WAKE: &[u8] = b"flushed";
+use crate::{FileDisk, WAKE};
 
 /// Opens the log of a store in a file, or creates it. A message is sent to the port `agent` when a flush has
 /// ended; the address from which it comes is returned, too.

@@ -121,7 +121,7 @@ pub use port::{
 pub use redis::RedisError;
 pub use region_end::{RegionEnd, RegionEndError, RegionEvent, RegionMemoryKind};
 pub use roce_end::{RoceEnd, RocePath};
-pub use seal::{KeyFileError, Seal, write_new_key};
+pub use seal::{KeyFileError, Seal, WAKE, write_new_key};
 pub use stop::Stop;
 
 /// The slot of the key-value engine.

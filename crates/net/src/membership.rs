@@ -18,10 +18,9 @@ use weft_time::Instant;
 use weft_waist::{NodeId, NodeSet, View};
 
 use crate::announcement::{Announcement, Announcer};
-use crate::data::WAKE;
 use crate::resolve::own_address;
 use crate::status::StatusDesk;
-use crate::{Clock, Datagram, Directory, Endpoint, IdlePolicy, PortOptions, Seal, Stop, UdpPort, run};
+use crate::{Clock, Datagram, Directory, Endpoint, IdlePolicy, PortOptions, Seal, Stop, UdpPort, WAKE, run};
 pub use error::MembershipError;
 use keeper::KeeperHost;
 pub use keeper::found_coordinators;
@@ -161,6 +160,14 @@ impl MembershipHost {
         let server = Box::new(Server::new(service).of_cluster(*cluster, agreed));
         let store = store.map(|store| Store::start(store, own)).transpose()?;
         Ok(Self::new(config, Seat::Single { server, store, state_file: serve.state_file.clone() }))
+    }
+
+    /// The address from which this process wakes the service, if it does.
+    pub(crate) fn waker(&self) -> Option<SocketAddr> {
+        match &self.seat {
+            Seat::Single { store, .. } => store.as_ref().map(|store| store.waker),
+            Seat::Keeper(_) => None,
+        }
     }
 
     /// A keeper of the service at a node, whose process has this incarnation.
@@ -429,11 +436,12 @@ fn run_at_its_place(
     let Some(own) = own_address(&config.address.host, config.family(), stop)? else { return Ok(()) };
     let seal = Seal::load(config.security.as_ref(), config.cluster)?;
     let port = UdpPort::bind(SocketAddr::new(own, config.address.port), &PortOptions::default())?;
-    let port = port.sealed(seal.as_ref());
+    let mut port = port.sealed(seal.as_ref());
     let nodes = config.peers.iter().map(|(_, peer)| peer.datagram_place()).collect();
     let directory = Directory::new(nodes, Family::of(own))?;
     let address = port.local_address();
     let host = open(address, clock.now())?;
+    port.set_waker(host.waker());
     tracing::info!(%address, "membership ready on {address}");
     Alone { host, directory, clock, stop, failure: None }.run(port)
 }

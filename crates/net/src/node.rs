@@ -23,7 +23,7 @@ use weft_waist::{NodeId, View};
 
 use crate::announcement::{Announcement, Announcer, name_of};
 use crate::cluster_card::ClusterCard;
-use crate::data::{WAKE, open_log};
+use crate::data::open_log;
 use crate::inside;
 use crate::membership::{MembershipHost, NodeKeeper};
 use crate::metrics::{Board, MetricsError, MetricsServer};
@@ -36,7 +36,7 @@ use crate::transactions::RecordFile;
 use crate::watch::{NodeMonitor, OversizeMonitor};
 use crate::{
     BindError, Clock, Datagram, Directory, Endpoint, IdlePolicy, KeyFileError, MembershipError, NoSuchCore,
-    PortOptions, Seal, Stop, UdpPort, keep_to_core, run,
+    PortOptions, Seal, Stop, UdpPort, WAKE, keep_to_core, run,
 };
 
 /// Indices of a node's ports. The last one exists only where the membership service is embedded. The port of the server
@@ -202,11 +202,12 @@ impl<'a> Node<'a> {
         let mut port_names = vec!["datagram", "roce", "agent"];
         let service = config.service().filter(|service| service.coordinators.is_empty());
         let service = service.map(|service| {
-            let port = open(service.address.port, &standard)?;
-            let at = port.local_address();
+            let mut port = open(service.address.port, &standard)?;
+            let host = MembershipHost::open(&service, port.local_address(), clock.now())?;
+            port.set_waker(host.waker());
             ports.push(port);
             port_names.push("membership");
-            Ok::<_, NodeError>(MembershipHost::open(&service, at, clock.now())?)
+            Ok::<_, NodeError>(host)
         });
         let service = service.transpose()?;
         let record =
@@ -230,7 +231,7 @@ impl<'a> Node<'a> {
             let path = folder.join(format!("node{}.weft", config.node.index()));
             let (found, waker) =
                 open_log(&path, sizes, incarnation, ports[AGENT].local_address()).map_err(NodeError::Disk)?;
-            ports[AGENT].set_waker(waker);
+            ports[AGENT].set_waker(Some(waker));
             if let Some(damage) = found.damage() {
                 let node = config.node.index();
                 tracing::warn!(node, "node {node} begins with nothing: {}: {damage}", path.display());

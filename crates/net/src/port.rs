@@ -275,9 +275,9 @@ impl<A: Address> UdpPort<A> {
         self.seal.is_some()
     }
 
-    /// Datagrams from this address, of a socket of this process, wake the owner and are never sealed. What they say
-    /// must not matter: an address can be forged.
-    pub fn set_waker(&mut self, waker: SocketAddr) {
+    /// From this address, of a socket of this process, [`WAKE`](crate::WAKE) is received without a seal. An address can
+    /// be forged, so it must do no harm.
+    pub fn set_waker(&mut self, waker: Option<SocketAddr>) {
         if let Some(seal) = &mut self.seal {
             seal.set_waker(waker);
         }

@@ -15,6 +15,9 @@ use crate::Clock;
 const _: () =
     assert!(weft_seal::SEAL_BYTES == weft_cluster::SEAL_BYTES as usize, "the configuration knows it");
 
+/// What a socket of the process sends to a port to wake its owner. It may be unsealed.
+pub const WAKE: &[u8] = b"wake";
+
 /// Least time between two lines in the log about refused datagrams.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -108,7 +111,7 @@ pub(crate) struct SocketSeal {
     clock: Clock,
     /// The time of the latest system call.
     now: Instant,
-    /// Whose datagrams only wake the socket's owner, and are not sealed.
+    /// Who wakes the owner without a seal.
     waker: Option<SocketAddr>,
     next_log: Instant,
     logged: Counters,
@@ -123,8 +126,8 @@ impl SocketSeal {
         Self { endpoint, local, clock, now, waker: None, next_log: now, logged }
     }
 
-    pub fn set_waker(&mut self, waker: SocketAddr) {
-        self.waker = Some(waker);
+    pub fn set_waker(&mut self, waker: Option<SocketAddr>) {
+        self.waker = waker;
     }
 
     pub fn counters(&self) -> &Counters {
@@ -138,7 +141,7 @@ impl SocketSeal {
 
     /// Opens a datagram in place; `None` if it is of no concern to the socket's owner.
     pub fn open<'a>(&mut self, from: SocketAddr, datagram: &'a mut [u8]) -> Option<&'a [u8]> {
-        if self.waker == Some(from) {
+        if datagram == WAKE && self.waker == Some(from) {
             return Some(datagram);
         }
         match self.endpoint.open(self.now, from, datagram, &mut random) {
@@ -361,10 +364,13 @@ mod tests {
         let counters = node.seal_counters().unwrap();
         assert_eq!((counters.seal_plaintext, counters.seal_bad_tag), (1, 1));
         let waker = std::net::UdpSocket::bind((to.ip(), 0)).unwrap();
-        node.set_waker(waker.local_addr().unwrap());
-        waker.send_to(b"wake", to).unwrap();
-        let mut woken = 0;
-        node.receive(|datagram| woken += usize::from(datagram.bytes == b"wake")).unwrap();
-        assert_eq!((woken, node.seal_counters().unwrap().refused()), (1, 2));
+        node.set_waker(waker.local_addr().ok());
+        for message in [WAKE, b"let me in"] {
+            waker.send_to(message, to).unwrap();
+            let mut woken = 0;
+            node.receive(|datagram| woken += usize::from(datagram.bytes == WAKE)).unwrap();
+            assert_eq!(woken, usize::from(message == WAKE));
+        }
+        assert_eq!(node.seal_counters().unwrap().refused(), 3);
     }
 }

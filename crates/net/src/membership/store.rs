@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::{self, JoinHandle};
 
 use super::error::MembershipError;
-use crate::data::WAKE;
+use crate::WAKE;
 
 /// Replaces the state that was stored before, and returns when the new one is on stable storage.
 pub type StoreState = Box<dyn FnMut(&[u8]) -> Result<(), MembershipError> + Send>;
@@ -17,27 +17,30 @@ pub(super) struct Store {
     ended: Receiver<Result<(), MembershipError>>,
     /// Whether a state is being stored.
     pub is_storing: bool,
+    /// The address from which [`WAKE`] comes.
+    pub waker: SocketAddr,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Store {
-    /// A store that sends a datagram to the service's own port whenever a state has been stored.
+    /// A store that sends [`WAKE`] to the service's own port whenever a state has been stored.
     pub fn start(mut store: StoreState, own: SocketAddr) -> Result<Self, MembershipError> {
-        let waker = UdpSocket::bind((own.ip(), 0))?;
+        let socket = UdpSocket::bind((own.ip(), 0))?;
+        let waker = socket.local_addr()?;
         let (states, wanted) = mpsc::channel::<Vec<u8>>();
         let (outcomes, ended) = mpsc::channel();
         let work = move || {
             for state in wanted {
                 let is_over = outcomes.send(store(&state)).is_err();
                 // If this is lost, the service looks at its next deadline.
-                let _ = waker.send_to(WAKE, own);
+                let _ = socket.send_to(WAKE, own);
                 if is_over {
                     return;
                 }
             }
         };
         let thread = thread::Builder::new().name("state".into()).spawn(work)?;
-        Ok(Self { states: Some(states), ended, is_storing: false, thread: Some(thread) })
+        Ok(Self { states: Some(states), ended, is_storing: false, waker, thread: Some(thread) })
     }
 
     /// Begins to store a state.
