@@ -60,6 +60,7 @@ expect 'give a whole number, 0 or more' "$weft" bench kv --seed -1
 expect 'give a smaller number' "$weft" bench kv --ops 99999999999999999999
 expect 'fewer records, nodes or operations' "$weft" bench kv --ops 18446744073709551615
 expect 'is not in 1..' "$weft" bench kv --ops 0
+expect '--sealed is for real sockets' "$weft" bench kv --sealed --ops 10
 expect 'cannot be used with' "$weft" bench kv --ops 5 --seconds 1
 expect 'give seconds' "$weft" bench kv --seconds 0
 expect 'give operations per second' "$weft" bench kv --open-loop fast

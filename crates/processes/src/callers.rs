@@ -108,8 +108,14 @@ impl ProcessCallers {
         let folder = tempfile::Builder::new().prefix("weft-bench-").tempdir()?;
         let addresses = Addresses::of_process(std::process::id());
         let turns = CoreTurns::of_machine();
-        let settings =
-            ClusterSettings { nodes: self.nodes as u32, engines, lease: LEASE, spin: self.spin, turns };
+        let settings = ClusterSettings {
+            nodes: self.nodes as u32,
+            engines,
+            lease: LEASE,
+            spin: self.spin,
+            sealed: false,
+            turns,
+        };
         let mut cluster = Cluster::start(folder.path(), addresses, &settings)?;
         let nodes = (0..self.nodes as u32).map(|node| addresses.datagrams(node).into());
         let described = ClusterDescription::new(nodes.collect()).with(description);

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use weft_cluster::{
     ClusterConfig, CoresConfig, DEFAULT_DATAGRAM_PORT, EnginesConfig, MEMBERSHIP_PORT, PeerConfig, Peers,
-    TransactionsConfig,
+    SecurityConfig, TransactionsConfig,
 };
 use weft_kv::Role;
 use weft_net::process::{ChildProcess, own_executable};
-use weft_net::{Announcement, Announcer};
+use weft_net::{Announcement, Announcer, write_new_key};
 use weft_time::Duration;
 use weft_waist::NodeId;
 
@@ -64,6 +64,8 @@ pub(crate) struct ClusterSettings {
     pub engines: EnginesConfig,
     pub lease: Duration,
     pub spin: Duration,
+    /// Whether datagrams are sealed under a new cluster key, which is in the file [`key_of`].
+    pub sealed: bool,
     /// Assigns cores to the nodes.
     pub turns: CoreTurns,
 }
@@ -83,6 +85,14 @@ impl CoreTurns {
         let count = self.0.len().max(1);
         self.0.get(place as usize % count).copied()
     }
+}
+
+/// Name of the key file.
+const KEY: &str = "weft.key";
+
+/// File of the cluster key, if datagrams are sealed.
+pub(crate) fn key_of(folder: &Path) -> PathBuf {
+    folder.join(KEY)
 }
 
 /// Prefix of the names of the nodes' records.
@@ -126,6 +136,11 @@ impl Cluster {
         config.cores = (0..settings.nodes).map(core_of).collect();
         if let Some(transactions) = &mut config.engines.transactions {
             transactions.record = Some(RECORDS.into());
+        }
+        if settings.sealed {
+            let path = key_of(folder);
+            write_new_key(&path).map_err(|source| RealBenchError::Folder { path, source })?;
+            config.security = Some(SecurityConfig { key_file: KEY.into() });
         }
         let config = write(folder.join("weft.toml"), &config.to_toml())?;
         let mut membership = start("the membership service", MEMBERSHIP_COMMAND, &config, None)?;

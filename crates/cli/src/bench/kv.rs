@@ -120,6 +120,9 @@ pub(crate) struct KvOptions {
     /// Number of processes that share the clients evenly, with --world net [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) processes: Option<u32>,
+    /// Seal all datagrams under a cluster key, with --world net
+    #[arg(long)]
+    pub(crate) sealed: bool,
 }
 
 impl Default for KvOptions {
@@ -141,6 +144,7 @@ impl Default for KvOptions {
             reads: ReadPolicy::AnyReplica,
             warm_up_us: None,
             processes: None,
+            sealed: false,
         }
     }
 }
@@ -219,6 +223,9 @@ impl KvOptions {
         }
         if self.world == World::Sim && self.processes.is_some() {
             return Err(Failure::new("--processes is for real sockets; leave it out or choose --world net"));
+        }
+        if self.world == World::Sim && self.sealed {
+            return Err(Failure::new("--sealed is for real sockets; leave it out or choose --world net"));
         }
         self.check_memory(memory::available())
     }
@@ -343,6 +350,7 @@ impl KvOptions {
             kill: faults::kill(&self.ground.plan()?)?,
             lease: REAL_LEASE,
             spin: REAL_SPIN,
+            sealed: self.sealed,
             replay: self.command().to_string(),
         };
         let mut progress = self.progress();
@@ -367,6 +375,7 @@ impl KvOptions {
             ground,
             warm_up_us,
             processes,
+            sealed,
         } = self;
         let line = CommandLine::new("weft bench kv").option("--world", world);
         let line = nic.add_to(line).option("--nodes", nodes).option("--workload", workload);
@@ -384,6 +393,7 @@ impl KvOptions {
             .unless("any", "--reads", parse::reads_name(*reads))
             .given("--warm-up-us", *warm_up_us)
             .given("--processes", *processes)
+            .flag("--sealed", *sealed)
     }
 }
 

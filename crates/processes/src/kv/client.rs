@@ -16,9 +16,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use weft_bench::kv::{Driver, DriverParameters, Phase};
+use weft_cluster::{ClusterName, SecurityConfig};
 use weft_kv::ReadPolicy;
 use weft_net::{
-    Clock, Datagram, Endpoint, IdlePolicy, KV_SLOT, Outgoing, PortOptions, Stop, UdpPort, keep_to_core, run,
+    Clock, Datagram, Endpoint, IdlePolicy, KV_SLOT, Outgoing, PortOptions, Seal, Stop, UdpPort, keep_to_core,
+    run,
 };
 use weft_nic::Egress;
 use weft_results::write_whole;
@@ -64,6 +66,8 @@ pub(super) struct ClientSettings {
     pub spin: Duration,
     /// The core that the process is pinned to.
     pub core: Option<u32>,
+    /// File of the cluster key, if datagrams are sealed.
+    pub key_file: Option<PathBuf>,
     /// The origin of the clock that all processes of the run share.
     pub origin_ns: u64,
     /// File of the history.
@@ -225,7 +229,11 @@ pub fn client_main(settings: &Path) -> Result<(), RealBenchError> {
     let settings: ClientSettings = serde_json::from_str(&text).map_err(garbled)?;
     settings.core.map_or(Ok(()), keep_to_core).map_err(|error| RealBenchError::Invalid(error.to_string()))?;
     let clock = Clock::with_origin(settings.origin_ns);
-    let mut ports = [UdpPort::bind(SocketAddrV4::new(settings.address, 0), &PortOptions::default())?];
+    let security = settings.key_file.clone().map(|key_file| SecurityConfig { key_file });
+    let seal = Seal::load(security.as_ref(), ClusterName::default())
+        .map_err(|error| RealBenchError::Invalid(error.to_string()))?;
+    let port = UdpPort::bind(SocketAddrV4::new(settings.address, 0), &PortOptions::default())?;
+    let mut ports = [port.sealed(seal.as_ref())];
     let mut driver = Driver::new(parameters(&settings)?);
     say("ready")?;
     for line in io::stdin().lock().lines() {

@@ -28,7 +28,7 @@ use weft_workload::Workload;
 
 use self::client::{ClientSettings, RunOrder};
 use self::timeline::{Span, Turn};
-use crate::cluster::{Addresses, Cluster, ClusterSettings, CoreTurns, END_LIMIT, MTU_BYTES};
+use crate::cluster::{Addresses, Cluster, ClusterSettings, CoreTurns, END_LIMIT, MTU_BYTES, key_of};
 use crate::error::{garbled, machine_description};
 use crate::{CLIENT_COMMAND, RealBenchError};
 
@@ -58,6 +58,8 @@ pub struct RealBench {
     pub lease: Duration,
     /// Time for which a process polls before it sleeps.
     pub spin: Duration,
+    /// Whether datagrams are sealed under a cluster key.
+    pub sealed: bool,
     /// The command that repeats the run.
     pub replay: String,
 }
@@ -121,6 +123,7 @@ impl RealBench {
             },
             lease: self.lease,
             spin: self.spin,
+            sealed: self.sealed,
             turns: CoreTurns::of_machine(),
         };
         let mut parts = Parts {
@@ -239,6 +242,7 @@ impl RealBench {
                 datagram_bytes: (MTU_BYTES as usize - 28).min(weft_wire::datagram::BYTES_MAX),
                 spin: self.spin,
                 core: turns.core(self.nodes + lane),
+                key_file: self.sealed.then(|| key_of(folder)),
                 origin_ns: clock.origin_ns(),
                 history: history.clone(),
                 recorder: recorder.clone(),
@@ -328,6 +332,7 @@ impl RealBench {
             ("reads", json!(reads_name(self.reads))),
             ("lease_ms", json!(self.lease.as_ns() / 1_000_000)),
             ("spin_us", json!(self.spin.as_ns() / 1_000)),
+            ("sealed", json!(self.sealed)),
             ("acknowledged", json!("by every live replica")),
         ];
         Description {

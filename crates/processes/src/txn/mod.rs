@@ -87,6 +87,7 @@ impl NetTxnBench {
             },
             lease: LEASE,
             spin: self.spin,
+            sealed: false,
             turns: CoreTurns::of_machine(),
         };
         let mut cluster = Cluster::start(folder.path(), addresses, &settings)?;
