@@ -32,6 +32,8 @@ struct Tally {
     sums: Vec<i64>,
     /// Acknowledged deposits of 1: begin, end, and balance after the deposit.
     deposits: Vec<(u64, u64, i64)>,
+    /// Deposits that took effect, and whose answers were lost with the node where they ran.
+    deposits_unanswered: u64,
     /// Deposits with an unknown outcome.
     deposits_unknown: u64,
 }
@@ -45,9 +47,12 @@ struct Totals {
 
 impl Totals {
     fn read(transactions: &Transactions, shards: usize) -> Result<Self, Error> {
-        let account = [(Key::new(0, DEPOSITED), Mode::Read)];
-        let sum = persist(|| number(transactions, BALANCE, &moved(shards), &[]))?;
-        Ok(Self { sum, deposited: persist(|| number(transactions, BALANCE, &account, &[]))? })
+        let balance = |keys: &[(Key, Mode)]| {
+            let lost = Error::Refused("the answer was lost");
+            persist(|| number(transactions, BALANCE, keys, &[])?.ok_or(lost.clone()))
+        };
+        let deposited = [(Key::new(0, DEPOSITED), Mode::Read)];
+        Ok(Self { sum: balance(&moved(shards))?, deposited: balance(&deposited)? })
     }
 }
 
@@ -56,18 +61,20 @@ fn moved(shards: usize) -> Vec<(Key, Mode)> {
     keys.map(|key| (key, Mode::Read)).collect()
 }
 
-/// Calls a procedure that answers with numbers, and returns the first number.
+/// Calls a procedure that answers with numbers, and returns the first number; `None` if the procedure took effect and
+/// its answer was lost.
 fn number(
     transactions: &Transactions,
     procedure: ProcedureId,
     keys: &[(Key, Mode)],
     input: &[u8],
-) -> Result<i64, Error> {
+) -> Result<Option<i64>, Error> {
     match transactions.call(procedure, keys, input).wait()?.outcome {
         Outcome::Committed { answer } => {
             let first = answer.first_chunk().ok_or(Error::Refused("the answer is too short for a number"))?;
-            Ok(i64::from_le_bytes(*first))
+            Ok(Some(i64::from_le_bytes(*first)))
         }
+        Outcome::Unanswered => Ok(None),
         _ => Err(Error::Refused("the procedure did not commit")),
     }
 }
@@ -88,6 +95,7 @@ pub(super) fn drive(run: &Run<'_>, clients: &[Client]) -> EngineResult {
         books.count.add(part.count);
         books.sums.extend(part.sums);
         books.deposits.extend(part.deposits);
+        books.deposits_unanswered += part.deposits_unanswered;
         books.deposits_unknown += part.deposits_unknown;
     }
     let findings = match (before, Totals::read(&transactions(&clients[0]), shards)) {
@@ -120,12 +128,15 @@ impl Tally {
                 self.deposits_unknown += u64::from(result.as_ref().is_err_and(Error::may_have_happened));
                 if let Some(balance) = self.count.take(result) {
                     run.changed();
-                    self.deposits.push((begun, run.now_ns(), balance));
+                    match balance {
+                        Some(balance) => self.deposits.push((begun, run.now_ns(), balance)),
+                        None => self.deposits_unanswered += 1,
+                    }
                 }
             }
             _ => {
                 let sum = self.count.take(number(transactions, BALANCE, &moved(shards), &[]));
-                self.sums.extend(sum);
+                self.sums.extend(sum.flatten());
             }
         }
     }
@@ -136,7 +147,8 @@ impl Tally {
         if let Some(other) = self.sums.iter().chain([&after.sum]).find(|other| **other != sum) {
             findings.push(format!("the accounts held {sum} together, and then {other}"));
         }
-        let (known, unknown) = (self.deposits.len() as i64, self.deposits_unknown as i64);
+        let known = self.deposits.len() as i64 + self.deposits_unanswered as i64;
+        let unknown = self.deposits_unknown as i64;
         let grown = after.deposited - before.deposited;
         if grown < known || grown > known + unknown {
             findings.push(format!(
@@ -189,6 +201,9 @@ mod tests {
     #[test]
     fn planted_wrong_answers_are_found() {
         let after = Totals { sum: 100, deposited: 1_003 };
+        let unanswered = |deposits_unanswered| Tally { deposits_unanswered, ..books() };
+        assert_eq!(unanswered(1).findings(BEFORE, after), Vec::<String>::new());
+        found(&unanswered(2), after, "4 deposits were acknowledged");
         found(&books(), Totals { sum: 99, ..after }, "and then 99");
         found(&Tally { sums: vec![100, 101], ..books() }, after, "and then 101");
         found(&books(), Totals { deposited: 1_001, ..after }, "has grown by 1");
