@@ -1684,6 +1684,22 @@ mod tests {
     }
 
     #[test]
+    fn the_beacons_that_are_missing_are_named() {
+        let missing = |receives_from: &[&[usize]], node| {
+            let mut service = running(receives_from.len());
+            partitioned_until(&mut service, receives_from, 20);
+            service.partitioned_from(NodeId::new(node).unwrap())
+        };
+        let one_way: [&[usize]; 3] = [&[0, 1, 2], &[0, 1], &[0, 1, 2]];
+        assert_eq!(missing(&one_way, 1), "it cannot hear node 2");
+        assert_eq!(missing(&one_way, 2), "node 1 cannot hear it");
+        let neither: [&[usize]; 3] = [&[0, 1, 2], &[0, 1], &[0, 2]];
+        assert_eq!(missing(&neither, 1), "it cannot hear node 2, and node 2 cannot hear it");
+        assert_eq!(missing(&[&[], &[0, 1]], 0), "it does not hear the membership service");
+        assert_eq!(missing(&one_way, 5), "there is no such node");
+    }
+
+    #[test]
     fn of_two_members_that_do_not_hear_each_other_one_leaves_the_view() {
         let mut service = running(3);
         // Nodes 1 and 2 do not receive each other's beacons; node 0 and both of them do.
