@@ -102,6 +102,11 @@ pub struct SecurityConfig {
     pub key_file: PathBuf,
 }
 
+/// Number of bytes by which datagrams are longer with these settings.
+fn seal_bytes(security: Option<&SecurityConfig>) -> u32 {
+    security.map_or(0, |_| SEAL_BYTES)
+}
+
 /// The port for clients of Redis at each node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisConfig {
@@ -409,8 +414,7 @@ impl ClusterConfig {
 
     /// The longest datagram, in bytes, that fits into one packet of the network: sealed, if datagrams are.
     pub fn datagram_bytes(&self) -> usize {
-        let seal_bytes = self.security.as_ref().map_or(0, |_| SEAL_BYTES);
-        (self.mtu_bytes - self.peers.header_bytes() - seal_bytes) as usize
+        (self.mtu_bytes - self.peers.header_bytes() - seal_bytes(self.security.as_ref())) as usize
     }
 }
 
@@ -468,8 +472,7 @@ impl NodeConfig {
 
     /// The longest datagram, in bytes, that fits into one packet of the network: sealed, if datagrams are.
     pub fn datagram_bytes(&self) -> usize {
-        let seal_bytes = self.security.as_ref().map_or(0, |_| SEAL_BYTES);
-        (self.mtu_bytes - self.peers.header_bytes() - seal_bytes) as usize
+        (self.mtu_bytes - self.peers.header_bytes() - seal_bytes(self.security.as_ref())) as usize
     }
 }
 

@@ -10,7 +10,7 @@ use super::engines::{
 use super::read::{Document, Section};
 use super::{
     ClusterConfig, CoresConfig, MEMBERSHIP_PORT, MembershipPlace, PeerConfig, Peers, ROCE_PORT, RedisConfig,
-    SEAL_BYTES, SecurityConfig, ServeConfig, contradiction, keeper_places, keys,
+    SecurityConfig, ServeConfig, contradiction, keeper_places, keys, seal_bytes,
 };
 use crate::identity::ClusterName;
 use crate::place::{Host, Place};
@@ -31,8 +31,7 @@ pub(super) fn check(text: &str) -> Result<ClusterConfig, String> {
     let (peers, cores) = check_nodes(&document.tables(&keys::NODE)?, spin_us)?;
     let membership = check_membership(&document.table(&keys::MEMBERSHIP)?, &peers)?;
     let security = check_security(&document.table(&keys::SECURITY)?)?;
-    let seal_bytes = security.as_ref().map_or(0, |_| SEAL_BYTES);
-    let engines = check_engines(&document, (&cluster, mtu_bytes, seal_bytes), &peers)?;
+    let engines = check_engines(&document, (&cluster, mtu_bytes, seal_bytes(security.as_ref())), &peers)?;
     check_names(&peers, &engines, !membership.coordinators.is_empty())?;
     let redis = check_redis(&document.table(&keys::REDIS)?, engines.kv.as_ref())?;
     Ok(ClusterConfig { name, mtu_bytes, metrics_port, membership, peers, cores, engines, redis, security })
