@@ -129,9 +129,14 @@ impl Observer for Watcher {
             }
             (&history.entries[origin], count)
         };
-        let expected = list.get(*count as usize);
-        let known = list.iter().position(|other| *other == made);
-        assert_eq!(expected, Some(&made), "at {}, call {count}, known as {known:?}", self.me);
+        let known = || list.iter().position(|other| *other == made);
+        assert_eq!(
+            list.get(*count as usize),
+            Some(&made),
+            "at {}, call {count}, known as {:?}",
+            self.me,
+            known()
+        );
         *count += 1;
         self.make(made);
         self.check(object);
