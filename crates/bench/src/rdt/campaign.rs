@@ -277,8 +277,10 @@ mod tests {
     /// and no leader is replaced.
     #[test]
     fn without_faults_nobody_is_replaced() {
-        for nodes in 3..=8 {
-            let runs = Campaign { kinds: FaultKinds::NONE, ..Campaign::new(nodes, 1..=33) };
+        // All types on the fewest nodes and on the most, and a part of them on each number between.
+        for (nodes, seeds) in [(3, 1..=33), (4, 1..=8), (5, 9..=16), (6, 17..=24), (7, 25..=33), (8, 1..=33)]
+        {
+            let runs = Campaign { kinds: FaultKinds::NONE, ..Campaign::new(nodes, seeds) };
             let groups = |seed: u64| {
                 let parameters = ObjectSubject::default().parameters(&runs, seed, &FaultPlan::default());
                 parameters.workload.subject().kind().group_count() as u64
