@@ -103,10 +103,11 @@ impl Driver {
         let clients =
             (0..count).map(|index| DriverClient { client: client(&parameters, index), job: None }).collect();
         let begin = Instant::ZERO;
+        let closed = Load::Closed { clients: count };
         Self {
             clients,
             phase: Phase::Idle,
-            scheduler: Scheduler::new(parameters.load, Limit::Operations(0), parameters.seed, begin),
+            scheduler: Scheduler::new(closed, Limit::Operations(0), parameters.seed, begin),
             generator: parameters.workload.generator(parameters.seed, parameters.lane),
             fixed: Box::new(std::iter::empty()),
             ready: VecDeque::new(),
