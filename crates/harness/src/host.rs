@@ -59,7 +59,7 @@ impl CardPort for Bus<'_> {
         self.0.submit(command);
     }
 
-    fn host_memory(&mut self) -> &mut [u8] {
+    fn host_memory(&mut self) -> &mut Vec<u8> {
         self.0.host_memory()
     }
 }

@@ -107,12 +107,21 @@ struct OwnCard<'a> {
 
 impl CardPort for OwnCard<'_> {
     fn submit(&mut self, command: HostCommand<'_>) {
+        let reset = if let HostCommand::Reset { engine } = command { Some(engine) } else { None };
         self.card.submit(self.now, command);
+        if let Some(engine) = reset {
+            prefer_huge_pages(self.card, engine);
+        }
     }
 
-    fn host_memory(&mut self) -> &mut [u8] {
+    fn host_memory(&mut self) -> &mut Vec<u8> {
         self.card.region_memory().bytes_mut(Target::Host)
     }
+}
+
+/// Asks for huge pages behind the memory of the engine in `slot`, which is new.
+fn prefer_huge_pages(card: &Card<NodeEngine>, slot: u8) {
+    system::prefer_huge_pages(card.engine(slot).1.image());
 }
 
 /// Where a node publishes its metrics, and the server that serves them.
@@ -247,7 +256,7 @@ impl<'a> Node<'a> {
             connection: processes::connection_parameters(path_mtu(config)),
         };
         let (card, halves) = assemble(&parameters, engines);
-        (0..halves.len() as u8).for_each(|slot| system::prefer_huge_pages(card.engine(slot).1.image()));
+        (0..halves.len() as u8).for_each(|slot| prefer_huge_pages(&card, slot));
         let parameters = NodeParameters {
             node: config.node,
             incarnation,

@@ -13,7 +13,7 @@ pub trait CardPort {
     fn submit(&mut self, command: HostCommand<'_>);
 
     /// The host memory that engines access by HostRead and HostWrite.
-    fn host_memory(&mut self) -> &mut [u8];
+    fn host_memory(&mut self) -> &mut Vec<u8>;
 }
 
 /// Token of calls whose reply is ignored.
@@ -78,6 +78,12 @@ impl<'a> HostIo<'a> {
     /// The host memory that the engine accesses by HostRead and HostWrite.
     pub fn host_memory(&mut self) -> &mut [u8] {
         self.card.host_memory()
+    }
+
+    /// Sets the host memory to zero, as [`weft_waist::Memory::clear`] does that of the engine.
+    pub fn clear_host_memory(&mut self) {
+        let memory = self.card.host_memory();
+        *memory = vec![0; memory.len()];
     }
 }
 

@@ -481,8 +481,8 @@ mod tests {
                 self.0.push((token, kind, payload.to_vec()));
             }
         }
-        fn host_memory(&mut self) -> &mut [u8] {
-            &mut []
+        fn host_memory(&mut self) -> &mut Vec<u8> {
+            panic!("the store keeps nothing in the host's memory")
         }
     }
 

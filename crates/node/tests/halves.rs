@@ -42,7 +42,7 @@ impl CardPort for Card {
         }
     }
 
-    fn host_memory(&mut self) -> &mut [u8] {
+    fn host_memory(&mut self) -> &mut Vec<u8> {
         &mut self.memory
     }
 }

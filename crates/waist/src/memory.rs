@@ -127,9 +127,10 @@ impl Memory {
         self.accesses.repeated += reads;
     }
 
-    /// Sets all bytes to zero, without counting. Part of a reset.
+    /// Sets all bytes to zero, without counting. Part of a reset. They are other bytes, which a process gets from its
+    /// system when it first writes them: to overwrite those of large tables would take longer than a lease.
     pub fn clear(&mut self) {
-        self.bytes.fill(0);
+        self.bytes = vec![0; self.bytes.len()];
     }
 
     /// The whole content, without counting: for inspection, for comparison with gateware, and for data that a
@@ -182,6 +183,15 @@ mod tests {
         let mut memory = Memory::new(64);
         memory.read(0, 4);
         assert_eq!(memory.take_accesses(), Accesses { reads: 1, bytes: 4, ..Accesses::default() });
+    }
+
+    #[test]
+    fn a_cleared_memory_is_as_a_new_one() {
+        let mut memory = Memory::new(64);
+        memory.image_mut().fill(7);
+        memory.clear();
+        assert_eq!(memory.image(), [0; 64]);
+        assert_eq!(memory.take_accesses(), Accesses::default());
     }
 
     #[test]

@@ -107,6 +107,16 @@ impl Transactions {
     /// If the parameters are invalid.
     pub fn new(parameters: Parameters, procedures: Procedures, placement: Placement) -> Self {
         parameters.check();
+        Self::with_window(parameters, procedures, placement, Window::new(parameters.window))
+    }
+
+    /// An engine that has not been configured, with an empty window.
+    fn with_window(
+        parameters: Parameters,
+        procedures: Procedures,
+        placement: Placement,
+        window: Window,
+    ) -> Self {
         let shards = Shards::new(&parameters, placement);
         let logs = parameters.variant.log_at_primary || shards.are_in_engine();
         let linked = match placement {
@@ -131,7 +141,7 @@ impl Transactions {
             number: 0,
             log: Log::new(0, parameters.log_bytes),
             reported: 0,
-            window: Window::new(parameters.window),
+            window,
             participants: Participants::new(parameters.nodes, parameters.window),
             operations: Operations::new(parameters.operations),
             executions: Vec::new(),
@@ -600,7 +610,8 @@ impl Engine for Transactions {
                 let placement = self.shards.placement();
                 // The records stay until a checker has taken them.
                 let records = take(&mut self.records);
-                *self = Self::new(self.parameters, self.procedures.clone(), placement);
+                let window = self.window.take_emptied();
+                *self = Self::with_window(self.parameters, self.procedures.clone(), placement, window);
                 self.records = records;
             }
             Event::Configure(configuration) => self.configure(configuration, io),

@@ -113,13 +113,14 @@ pub(crate) struct Coordinated {
 }
 
 impl Coordinated {
-    fn new() -> Self {
+    /// No attempt, with an empty execution.
+    fn none(execution: Execution) -> Self {
         Self {
             id: None,
             stage: Stage::Ended,
             token: 0,
             procedure: ProcedureId(0),
-            execution: Execution::default(),
+            execution,
             named: 0,
             asked: 0,
             sent: 0,
@@ -166,8 +167,23 @@ pub(crate) struct Window {
 
 impl Window {
     pub fn new(window: usize) -> Self {
-        let slots = (0..window).map(|_| Coordinated::new()).collect();
+        let slots = (0..window).map(|_| Coordinated::none(Execution::default())).collect();
+        Self::of(slots)
+    }
+
+    const fn of(slots: Vec<Coordinated>) -> Self {
         Self { slots, base: 0, next: 0, truncated: 0, heard: [0; weft_waist::NODES_MAX] }
+    }
+
+    /// Takes the window, and makes it as a new one. The executions keep their allocations: to make those of a window
+    /// takes tens of milliseconds, for which a node that starts over would not renew its lease.
+    pub fn take_emptied(&mut self) -> Self {
+        let emptied = |slot: Coordinated| {
+            let mut execution = slot.execution;
+            execution.clear();
+            Coordinated::none(execution)
+        };
+        Self::of(std::mem::take(&mut self.slots).into_iter().map(emptied).collect())
     }
 
     pub const fn decided(&self) -> u64 {
@@ -251,5 +267,35 @@ impl Window {
         self.base = self.next;
         self.truncated = self.next;
         self.heard = [self.next; weft_waist::NODES_MAX];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_waist::Epoch;
+
+    use super::*;
+    use crate::key::Key;
+    use crate::procedure::{Access, Mode};
+
+    #[test]
+    fn an_emptied_window_is_as_a_new_one_and_keeps_its_allocations() {
+        let mut window = Window::new(4);
+        let executions: Vec<_> = window.slots.iter().map(|slot| slot.execution.input().as_ptr()).collect();
+        for sequence in 0..6 {
+            let attempt = window.at(sequence);
+            attempt.id = Some(TransactionId::new(NodeId::new(1).unwrap(), Epoch(2), sequence));
+            (attempt.stage, attempt.token, attempt.asked, attempt.ready) = (Stage::Locking, 7, 1, true);
+            let access = Access { key: Key::new(1, sequence), mode: Mode::Write };
+            attempt.execution.begin(b"input", &[access]).unwrap();
+            attempt.addresses.push(64);
+            attempt.answer.push(1);
+        }
+        (window.base, window.next, window.truncated) = (2, 6, 1);
+        window.heard(1, 2);
+        let emptied = window.take_emptied();
+        assert_eq!(format!("{emptied:?}"), format!("{:?}", Window::new(4)));
+        let kept: Vec<_> = emptied.slots.iter().map(|slot| slot.execution.input().as_ptr()).collect();
+        assert_eq!(kept, executions);
     }
 }

@@ -67,7 +67,7 @@ impl TransactionHalf {
     }
 
     fn clear(&mut self, io: &mut HostIo<'_>) {
-        io.host_memory().fill(0);
+        io.clear_host_memory();
         self.half = (self.empty)();
         self.finished.clear();
         self.is_loaded = false;

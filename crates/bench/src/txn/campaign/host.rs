@@ -44,7 +44,7 @@ impl CardPort for Notes<'_> {
         self.card.submit(command);
     }
 
-    fn host_memory(&mut self) -> &mut [u8] {
+    fn host_memory(&mut self) -> &mut Vec<u8> {
         self.card.host_memory()
     }
 }

@@ -144,7 +144,8 @@ impl Execution {
         Ok(())
     }
 
-    fn clear(&mut self) {
+    /// Drops the transaction, so that the execution is as a new one.
+    pub(crate) fn clear(&mut self) {
         self.round = 0;
         self.input.clear();
         self.accesses.clear();
