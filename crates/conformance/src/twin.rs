@@ -398,7 +398,12 @@ impl Twin {
 
     /// The value of one counter; zero if this kind has none with this name.
     pub fn counter(&self, name: &str) -> u64 {
-        self.counters().iter().filter(|(known, _)| *known == name).map(|(_, value)| value).sum()
+        match &self.device {
+            Device::Soft(nic) => {
+                nic.counters().iter().filter(|(known, _)| *known == name).map(|(_, value)| value).sum()
+            }
+            Device::Rtl(nic) => nic.counter(name),
+        }
     }
 }
 

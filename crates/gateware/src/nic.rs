@@ -298,8 +298,7 @@ impl RtlNic {
     /// The counts of all events, indexed by counter number ([`package::COUNTERS`],
     /// [`package::COUNTER_BLOCKS`]).
     pub fn events(&self) -> Vec<u64> {
-        let mut card = self.card.borrow_mut();
-        (0..package::COUNTERS.len() as u32).map(|index| card.registers().counter(index)).collect()
+        self.card.borrow_mut().registers().counters()
     }
 
     /// Starts recording state transitions of queue pairs, as observed by [`RtlNic::look`] and the driver's
@@ -666,8 +665,8 @@ impl Nic for RtlNic {
         add("modifications_refused", self.driver.modifications_refused);
         add("associations_refused", self.driver.associations_refused);
         add("mac_receive_overflow", card.board.receive_overflows);
-        for (index, name) in (0..).zip(package::COUNTERS) {
-            add(name, card.registers().counter(index));
+        for (name, value) in package::COUNTERS.iter().zip(card.registers().counters()) {
+            add(name, value);
         }
         for (name, count) in card.board.psp.iter().flat_map(|psp| psp.counters().list()) {
             add(name, count);

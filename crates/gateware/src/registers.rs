@@ -12,7 +12,7 @@ use weft_wire::ethernet::MacAddress;
 use crate::CYCLE;
 use crate::axi::MemoryTiming;
 use crate::board::Board;
-use crate::package::{Control, QueuePair, Region, RequesterQuery, ResponderQuery};
+use crate::package::{COUNTERS, Control, QueuePair, Region, RequesterQuery, ResponderQuery};
 
 /// The engine in the card.
 #[derive(Clone, Debug)]
@@ -48,6 +48,9 @@ const GO: u32 = 1 << 31;
 
 /// First word of the requester's state in the answer to a query.
 const REQUESTER_WORD: u32 = 8;
+
+/// Number of counters that the card scans between two reads of a counter, at least.
+const SCANNED_BETWEEN_READS: usize = 20;
 
 /// A board whose time stands still.
 #[derive(Debug)]
@@ -260,6 +263,18 @@ impl<'a> Registers<'a> {
             shift::STATUS_COUNTER_BUSY,
         );
         u64::from(self.read(offset::COUNTER_HIGH)) << 32 | u64::from(self.read(offset::COUNTER_LOW))
+    }
+
+    /// The values of all counters, by number.
+    pub(crate) fn counters(&mut self) -> Vec<u64> {
+        let mut values = vec![0; COUNTERS.len()];
+        // The card scans its counters in turn, and a read waits until the scan comes to its counter.
+        for first in 0..SCANNED_BETWEEN_READS {
+            for index in (first..values.len()).step_by(SCANNED_BETWEEN_READS) {
+                values[index] = self.counter(index as u32);
+            }
+        }
+        values
     }
 }
 
