@@ -7,6 +7,8 @@ use std::{env, fs};
 
 use serde::Deserialize;
 
+use crate::{read, write};
+
 /// The libraries of a model in link order: a library comes before those that it uses. Every model contains
 /// Verilator's runtime; the linker uses the first copy.
 const LIBRARIES: [&str; 3] = ["model", "model_slow", "verilated"];
@@ -93,8 +95,32 @@ impl Verilator {
                 String::from_utf8_lossy(&run.stderr).trim_end()
             ));
         }
+        drop_orders(folder)?;
         Ok(Model { tool: self, top, folder: folder.to_owned(), prefix })
     }
+}
+
+/// Removes the ordering from the structs in the headers of `folder`. No model compares structs, and the templates of
+/// the hundreds of orderings take a compiler three quarters of its time for a header, which it reads for each file.
+fn drop_orders(folder: &Path) -> Result<(), String> {
+    let failed = |error| format!("{}: {error}", folder.display());
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_none_or(|extension| extension != "h") {
+            continue;
+        }
+        let text = read(&path)?;
+        let mut parts = text.split("    bool operator<(");
+        let mut kept = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let end = "\n    }\n";
+            let (_, after) =
+                part.split_once(end).ok_or_else(|| format!("{}: an ordering has no end", path.display()))?;
+            kept.push_str(after);
+        }
+        write(&path, &kept)?;
+    }
+    Ok(())
 }
 
 /// The C++ that Verilator generated.
@@ -131,8 +157,9 @@ impl Model<'_> {
         let manifest: Manifest =
             serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?;
         let list = |name: &str| manifest.sources.get(name).cloned().unwrap_or_default();
-        let fast = [list("classes_fast"), list("support_fast"), vec![shim.to_owned()]].concat();
-        let slow = [list("classes_slow"), list("support_slow")].concat();
+        let fast = [list("classes_fast"), vec![shim.to_owned()]].concat();
+        // The supporting files write waveforms.
+        let slow = [list("classes_slow"), list("support_fast"), list("support_slow")].concat();
         let global = [list("global"), vec![runtime.to_owned()]].concat();
         let parts = [(fast, 2), (slow, 0), (global, 2)];
         for (name, (files, optimisation)) in LIBRARIES.into_iter().zip(parts) {
