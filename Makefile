@@ -74,34 +74,34 @@ determinism: build ## One seed gives one log hash: twice, and in debug and relea
 	tests/determinism.sh
 
 campaign: build ## A slice of the fault campaign
-	$(WEFT) sim kv --nodes 5 --seeds 1..20 --faults all
-	$(WEFT) sim kv --nodes 3 --seeds 1..20 --faults all
-	$(WEFT) sim kv --nodes 3 --seeds 1..20 --faults all --keepers
-	$(WEFT) sim kv --nodes 3 --seeds 1..20 --faults all,disk
-	$(WEFT) sim kv --nodes 5 --seeds 1..10 --faults disk
-	$(WEFT) sim kv --nodes 3 --seeds 1..20 --faults all,disk --durability async --lag-ms 1
+	$(WEFT) sim kv --nodes 5 --seeds 1..6 --faults all
+	$(WEFT) sim kv --nodes 3 --seeds 1..6 --faults all --keepers
+	$(WEFT) sim kv --nodes 3 --seeds 1..10 --faults all,disk
+	$(WEFT) sim kv --nodes 5 --seeds 1..4 --faults disk
+	$(WEFT) sim kv --nodes 3 --seeds 1..6 --faults all,disk --durability async --lag-ms 1
 	$(WEFT) sim kv --nodes 3 --seeds 1..1 --faults all --nic rtl
 	$(WEFT) sim kv --nodes 3 --seeds 2..2 --faults all --nic rtl --rtl-nodes 0
-	$(WEFT) sim kv --nodes 5 --seeds 1..4 --faults all --psp
-	$(WEFT) sim rounds --nodes 5 --seeds 1..10 --faults all --psp
-	$(WEFT) sim rounds --nodes 5 --seeds 1..40 --faults all
-	$(WEFT) sim rounds --nodes 3 --seeds 1..40 --faults omission
-	$(WEFT) sim rounds --nodes 8 --seeds 1..8 --faults all
-	$(WEFT) sim rounds --nodes 5 --seeds 1..20 --faults all --service register
-	$(WEFT) sim rounds --nodes 5 --seeds 1..10 --faults all --nic rtl
-	$(WEFT) sim smr --nodes 5 --seeds 1..20 --faults all
-	$(WEFT) sim smr --nodes 3 --seeds 1..20 --faults all
-	$(WEFT) sim rdt --nodes 3 --seeds 1..60 --faults all
-	$(WEFT) sim rdt --nodes 5 --seeds 1..20 --faults all
-	$(WEFT) sim txn --nodes 3 --seeds 1..60 --faults all
-	$(WEFT) sim txn --nodes 5 --replication 3 --seeds 1..40 --faults all
-	$(WEFT) sim txn --nodes 3 --seeds 1..10 --faults all --lose-shard
-	$(WEFT) sim lock --nodes 3 --seeds 1..40 --faults all
-	$(WEFT) sim lock --nodes 5 --seeds 1..20 --faults all
-	for engine in smr rdt rounds; do $(WEFT) sim clients --engine $$engine --seeds 1..3; done
-	$(WEFT) sim kv --nodes 4 --seeds 1..10 --faults partial_partition
-	$(WEFT) sim txn --nodes 4 --seeds 1..20 --faults partial_partition
-	$(WEFT) sim lock --nodes 5 --seeds 1..10 --faults partial_partition
+	$(WEFT) sim kv --nodes 3 --seeds 1..1 --faults all --nic rtl --engine host
+	$(WEFT) sim kv --nodes 5 --seeds 1..2 --faults all --psp
+	$(WEFT) sim kv --nodes 4 --seeds 1..4 --faults partial_partition
+	$(WEFT) sim rounds --nodes 5 --seeds 1..2 --faults all --psp
+	$(WEFT) sim rounds --nodes 5 --seeds 1..10 --faults all
+	$(WEFT) sim rounds --nodes 3 --seeds 1..10 --faults omission
+	$(WEFT) sim rounds --nodes 8 --seeds 1..3 --faults all
+	$(WEFT) sim rounds --nodes 5 --seeds 1..6 --faults all --service register
+	$(WEFT) sim rounds --nodes 5 --seeds 1..2 --faults all --nic rtl
+	$(WEFT) sim smr --nodes 3 --seeds 1..10 --faults all
+	$(WEFT) sim smr --nodes 5 --seeds 1..6 --faults all
+	$(WEFT) sim rdt --nodes 3 --seeds 1..20 --faults all
+	$(WEFT) sim rdt --nodes 5 --seeds 1..6 --faults all
+	$(WEFT) sim txn --nodes 3 --seeds 1..20 --faults all
+	$(WEFT) sim txn --nodes 5 --replication 3 --seeds 1..10 --faults all
+	$(WEFT) sim txn --nodes 3 --seeds 1..4 --faults all --lose-shard
+	$(WEFT) sim txn --nodes 4 --seeds 1..4 --faults partial_partition
+	$(WEFT) sim lock --nodes 3 --seeds 1..10 --faults all
+	$(WEFT) sim lock --nodes 5 --seeds 1..6 --faults all
+	$(WEFT) sim lock --nodes 5 --seeds 1..4 --faults partial_partition
+	for engine in smr rdt rounds; do $(WEFT) sim clients --engine $$engine --seeds 1..1; done
 
 model: build ## Check the consensus, the log and the register: small clusters exhaustively, more with random schedules
 	$(WEFT) check rounds --nodes 3,4 --random 200000
@@ -189,6 +189,8 @@ nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesi
 	for shape in "3 2" "3 3" "5 2" "5 3" "6 3"; do set -- $$shape; for workload in smallbank retwis; do \
 	    $(WEFT) sim txn --nodes $$1 --replication $$2 --workload $$workload --seeds 1..500 --faults all; done; done
 	$(WEFT) sim txn --nodes 5 --replication 3 --seeds 1..200 --faults all --lose-shard
+	for engine in kv txn lock; do $(WEFT) sim $$engine --nodes 5 --seeds 1..200 --faults partial_partition; done
+	$(WEFT) sim kv --nodes 3 --seeds 1..20 --faults all --nic rtl --engine host
 	for engine in kv smr rdt lock rounds; do for nodes in 3 5; do \
 	    $(WEFT) sim clients --engine $$engine --nodes $$nodes --seeds 1..20; done; done
 	for nodes in 2 3 4 5 7; do $(WEFT) sim lock --nodes $$nodes --seeds 1..300 --faults all; done
