@@ -47,15 +47,15 @@ same() {
     echo "weft $*: $first three times"
 }
 
-same bench kv --ops 20000 --seed 7
+same bench kv --ops 5000 --seed 7
 same bench kv --workload mixed --seconds 0.02 --seed 8 --faults "$folder/faults.toml"
-same bench rdma --op write --size 4096 --qps 4 --iterations 2000
+same bench rdma --op write --size 4096 --qps 4 --iterations 500
 same sim kv --nodes 5 --seeds 3..3 --faults all
 same sim rounds --nodes 5 --seeds 1..4 --faults all
 # The same with the gateware, cycle by cycle.
 same bench kv --nic rtl --ops 300 --value-bytes 100 --seed 7
 same bench kv --nic rtl --workload mixed --open-loop 20000 --seconds 0.02 --seed 8 --faults "$folder/faults.toml"
-same bench rdma --nic rtl --op write --size 4096 --qps 4 --iterations 200
+same bench rdma --nic rtl --op write --size 4096 --qps 4 --iterations 50
 
 # The hash must depend on the seed, or the comparison would prove nothing.
 if [[ $(log_hash "$release" bench kv --ops 2000 --seed 1) == $(log_hash "$release" bench kv --ops 2000 --seed 2) ]]; then
