@@ -75,6 +75,7 @@ determinism: build ## One seed gives one log hash: twice, and in debug and relea
 
 campaign: build ## A slice of the fault campaign
 	$(WEFT) sim kv --nodes 5 --seeds 1..6 --faults all
+	$(WEFT) sim kv --nodes 3 --seeds 1..6 --faults all
 	$(WEFT) sim kv --nodes 3 --seeds 1..6 --faults all --keepers
 	$(WEFT) sim kv --nodes 3 --seeds 1..10 --faults all,disk
 	$(WEFT) sim kv --nodes 5 --seeds 1..4 --faults disk
@@ -189,7 +190,9 @@ nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesi
 	for shape in "3 2" "3 3" "5 2" "5 3" "6 3"; do set -- $$shape; for workload in smallbank retwis; do \
 	    $(WEFT) sim txn --nodes $$1 --replication $$2 --workload $$workload --seeds 1..500 --faults all; done; done
 	$(WEFT) sim txn --nodes 5 --replication 3 --seeds 1..200 --faults all --lose-shard
-	for engine in kv txn lock; do $(WEFT) sim $$engine --nodes 5 --seeds 1..200 --faults partial_partition; done
+	for engine in kv txn lock; do for nodes in 4 5; do \
+	    $(WEFT) sim $$engine --nodes $$nodes --seeds 1..200 --faults partial_partition; done; done
+	$(WEFT) sim txn --nodes 3 --seeds 1..200 --faults all --lose-shard
 	$(WEFT) sim kv --nodes 3 --seeds 1..20 --faults all --nic rtl --engine host
 	for engine in kv smr rdt lock rounds; do for nodes in 3 5; do \
 	    $(WEFT) sim clients --engine $$engine --nodes $$nodes --seeds 1..20; done; done
