@@ -7,8 +7,8 @@ use weft_conformance::twin::Kind;
 const LOSS: Faults = Faults { loss: 100_000, duplication: 0, reordering: 0, corruption: 0 };
 const DISORDER: Faults = Faults { loss: 10_000, duplication: 20_000, reordering: 50_000, corruption: 0 };
 
-/// The part of a soft NIC's run that the gateware, which simulates slowly, makes.
-const fn part(kind: Kind) -> u64 {
+/// How many times shorter a run is than that of a soft NIC: the gateware simulates slowly.
+const fn divisor(kind: Kind) -> u64 {
     match kind {
         Kind::Soft => 1,
         Kind::Rtl => 4,
@@ -17,21 +17,24 @@ const fn part(kind: Kind) -> u64 {
 
 /// No READ or atomic completes before its data has arrived.
 fn never_acknowledges_what_it_has_not_answered(kind: Kind) {
-    let part = part(kind);
+    let divisor = divisor(kind);
     for (faults, recoveries) in [(LOSS, 300), (DISORDER, 150)] {
-        let report = request(kind, 1, 1_000 / part, faults).unwrap();
-        assert!(report.recoveries > recoveries / part && report.duplicates > 1_000 / part, "{report:?}");
+        let report = request(kind, 1, 1_000 / divisor, faults).unwrap();
+        assert!(
+            report.recoveries > recoveries / divisor && report.duplicates > 1_000 / divisor,
+            "{report:?}"
+        );
     }
 }
 
 /// Gaps that are reported behind a packet without a receive request cost no retry, even under loss.
 fn waits_for_a_receiver(kind: Kind) {
-    let part = part(kind);
-    let report = respond(kind, 1, 50 / part, 10, 0, Faults::default()).unwrap();
-    assert!(report.recoveries > 200 / part, "{report:?}");
+    let divisor = divisor(kind);
+    let report = respond(kind, 1, 50 / divisor, 10, 0, Faults::default()).unwrap();
+    assert!(report.recoveries > 200 / divisor, "{report:?}");
     let some = Faults { loss: 20_000, ..Faults::default() };
-    let report = respond(kind, 2, 100 / part, 10, 7, some).unwrap();
-    assert!(report.recoveries > 400 / part && report.lost > 20 / part, "{report:?}");
+    let report = respond(kind, 2, 100 / divisor, 10, 7, some).unwrap();
+    assert!(report.recoveries > 400 / divisor && report.lost > 20 / divisor, "{report:?}");
 }
 
 #[test]

@@ -100,7 +100,7 @@ impl Verilator {
     }
 }
 
-/// Removes the ordering from the structs in the headers of `folder`. No model compares structs, and the templates of
+/// Removes the ordering from the structs in the headers of `folder`. No model orders structs, and the templates of
 /// the hundreds of orderings take a compiler three quarters of its time for a header, which it reads for each file.
 fn drop_orders(folder: &Path) -> Result<(), String> {
     let failed = |error| format!("{}: {error}", folder.display());

@@ -49,7 +49,7 @@ const GO: u32 = 1 << 31;
 /// First word of the requester's state in the answer to a query.
 const REQUESTER_WORD: u32 = 8;
 
-/// Number of counters that the card scans between two reads of a counter, at least.
+/// The card scans no more counters than this between two reads.
 const SCANNED_BETWEEN_READS: usize = 20;
 
 /// A board whose time stands still.

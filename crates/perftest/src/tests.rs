@@ -81,7 +81,9 @@ fn the_gateware_carries_every_operation() {
     for operation in RdmaOperation::ALL {
         let undisturbed =
             matches!(operation, RdmaOperation::Write | RdmaOperation::Send | RdmaOperation::Read);
-        for faults in [undisturbed.then_some(None), Some(Some(loss(0.01)))].into_iter().flatten() {
+        let lossy = Some(loss(0.01));
+        let plans = if undisturbed { vec![None, lossy] } else { vec![lossy] };
+        for faults in plans {
             let repeated = operation == RdmaOperation::Write && faults.is_some();
             let bench = RdmaBench {
                 nic: NicModel::Rtl,

@@ -103,6 +103,7 @@ impl Driver {
         let clients =
             (0..count).map(|index| DriverClient { client: client(&parameters, index), job: None }).collect();
         let begin = Instant::ZERO;
+        // Each run brings its own load. Until then nothing arrives.
         let closed = Load::Closed { clients: count };
         Self {
             clients,
