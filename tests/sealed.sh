@@ -55,7 +55,7 @@ chmod 600 "$work/other/weft.key"
 for stranger in plain other; do
     code=0
     "$weft" kv --config "$work/$stranger/weft.toml" --give-up-ms 1000 put a stranger >/dev/null 2>"$work/error" || code=$?
-    ((code == 2)) && grep -q 'the nodes take nothing from this client, and nothing has happened' "$work/error" ||
+    ((code == 2)) && grep -q 'the nodes reject the datagrams of this client, and nothing has happened' "$work/error" ||
         { cat "$work/error" >&2; fail "a client of $stranger is not told why nobody answers: exit code $code"; }
 done
 while sleep 0.1; do

@@ -13,7 +13,7 @@ use weft_time::Instant;
 
 use crate::OpenError;
 use crate::core::Core;
-use crate::estranged::{Estranged, Reason};
+use crate::key_mismatch::{KeyMismatch, MismatchCell};
 
 /// Attempts to send the datagram that wakes the thread. If all fail, the next request tries again.
 const ATTEMPTS: u32 = 1_000;
@@ -60,7 +60,7 @@ impl Notifier {
 struct Driven {
     core: Core,
     notifier: Arc<Notifier>,
-    estranged: Arc<Estranged>,
+    mismatch: Arc<MismatchCell>,
     outgoing: Outgoing<SocketAddr>,
     directory: Directory,
 }
@@ -69,11 +69,11 @@ impl Endpoint<SocketAddr> for Driven {
     fn receive(&mut self, now: Instant, _port: usize, datagram: Datagram<'_, SocketAddr>) {
         if let Some(node) = self.directory.find(datagram.from) {
             self.directory.note_heard(node);
-            if let Some(reason) = Reason::of_datagram(datagram.bytes) {
-                self.estranged.note(Some(reason));
+            if let Some(mismatch) = KeyMismatch::of_datagram(datagram.bytes) {
+                self.mismatch.note(Some(mismatch));
                 return;
             }
-            self.estranged.heard();
+            self.mismatch.heard();
             self.core.receive(now, node, datagram.bytes);
         }
     }
@@ -89,7 +89,7 @@ impl Endpoint<SocketAddr> for Driven {
 
     fn transmit(&mut self, now: Instant, ports: &mut [UdpPort<SocketAddr>]) {
         if ports[0].is_sealed() {
-            self.estranged.note(Reason::of_port(&ports[0]));
+            self.mismatch.note(KeyMismatch::of_port(&ports[0]));
         }
         self.notifier.rearm();
         self.core.take(now);
@@ -111,7 +111,7 @@ impl Endpoint<SocketAddr> for Driven {
 #[derive(Debug)]
 pub(crate) struct Driver {
     pub notifier: Arc<Notifier>,
-    pub estranged: Arc<Estranged>,
+    pub mismatch: Arc<MismatchCell>,
     stop: Arc<Stop>,
     thread: Option<JoinHandle<()>>,
 }
@@ -122,13 +122,13 @@ impl Driver {
         let mut port = UdpPort::bind(directory.any_address(), &PortOptions::default())?.sealed(seal);
         let notifier = Arc::new(Notifier::new(port.local_address())?);
         port.set_waker(Some(notifier.socket.local_addr()?));
-        let estranged = Arc::new(Estranged::default());
+        let mismatch = Arc::new(MismatchCell::default());
         let stop = Arc::new(Stop::new()?);
         let outgoing = Outgoing::default();
         let mut driven = Driven {
             core,
             notifier: Arc::clone(&notifier),
-            estranged: Arc::clone(&estranged),
+            mismatch: Arc::clone(&mismatch),
             outgoing,
             directory,
         };
@@ -145,7 +145,7 @@ impl Driver {
                 let _ = ports[0].flush();
             }
         })?;
-        Ok(Self { notifier, estranged, stop, thread: Some(thread) })
+        Ok(Self { notifier, mismatch, stop, thread: Some(thread) })
     }
 }
 

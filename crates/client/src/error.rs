@@ -42,8 +42,8 @@ pub enum Error {
         after: Duration,
     },
     /// The nodes seal their datagrams under a key that this client does not have. Nothing has happened.
-    #[error("the nodes take nothing from this client, and nothing has happened: {0}")]
-    Stranger(&'static str),
+    #[error("the nodes reject the datagrams of this client, and nothing has happened: {0}")]
+    KeyMismatch(&'static str),
     /// The node that got the call does not answer, or does not know its outcome. An update has taken effect once,
     /// or never, or may still do so.
     #[error(

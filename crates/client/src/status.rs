@@ -13,7 +13,7 @@ use weft_net::{Clock, Datagram, Directory, Endpoint, IdlePolicy, PortOptions, Se
 use weft_time::{Duration, Instant};
 use weft_waist::{EngineState, NodeId};
 
-use crate::estranged::Reason;
+use crate::key_mismatch::KeyMismatch;
 
 /// Time after which an unanswered request is sent again.
 const AGAIN: Duration = Duration::from_ms(100);
@@ -38,7 +38,7 @@ pub struct ClusterStatus {
     pub nodes: Vec<Option<NodeOverview>>,
     /// Why nobody answers, and what to do, if the nodes seal their datagrams under a key that this client does not
     /// have.
-    pub stranger: Option<&'static str>,
+    pub key_mismatch: Option<&'static str>,
 }
 
 /// Index of the receiver of a request: a node, or after the last node the membership service or its keepers.
@@ -60,7 +60,7 @@ pub fn status(config: &ClusterConfig, patience: Duration) -> io::Result<ClusterS
     let mut survey = Survey::new(config, directory, (clock.now(), patience), &stop);
     let mut ports = [port.sealed(seal.as_ref())];
     run(&mut survey, &mut ports, clock, IdlePolicy::SLEEP, &stop)?;
-    survey.stranger = survey.stranger.or(Reason::of_port(&ports[0]));
+    survey.key_mismatch = survey.key_mismatch.or(KeyMismatch::of_port(&ports[0]));
     Ok(survey.finish())
 }
 
@@ -71,7 +71,7 @@ struct Survey<'a> {
     token: u64,
     wanted: BTreeSet<(Target, StatusPart)>,
     answers: Vec<Vec<StatusAnswer>>,
-    stranger: Option<Reason>,
+    key_mismatch: Option<KeyMismatch>,
     /// Requests to send.
     requests: VecDeque<(Target, StatusPart)>,
     /// When unanswered requests are sent again.
@@ -83,7 +83,7 @@ struct Survey<'a> {
 
 impl Endpoint<SocketAddr> for Survey<'_> {
     fn receive(&mut self, _now: Instant, _port: usize, datagram: Datagram<'_, SocketAddr>) {
-        self.stranger = self.stranger.or(Reason::of_datagram(datagram.bytes));
+        self.key_mismatch = self.key_mismatch.or(KeyMismatch::of_datagram(datagram.bytes));
         self.take(datagram.from, datagram.bytes);
     }
 
@@ -128,8 +128,8 @@ impl<'a> Survey<'a> {
         let token = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
         let answers = vec![Vec::new(); targets];
         let (requests, end) = (VecDeque::new(), now + patience);
-        let stranger = None;
-        Self { config, directory, token, wanted, answers, stranger, requests, ask_at: now, end, stop }
+        let key_mismatch = None;
+        Self { config, directory, token, wanted, answers, key_mismatch, requests, ask_at: now, end, stop }
     }
 
     fn take(&mut self, from: SocketAddr, bytes: &[u8]) {
@@ -163,7 +163,7 @@ impl<'a> Survey<'a> {
         let is_whole = |target: Target| !self.wanted.iter().any(|(wanted, _)| *wanted == target);
         let nodes = self.answers.iter().enumerate();
         let nodes = nodes.map(|(target, answers)| overview(answers).filter(|_| is_whole(target))).collect();
-        ClusterStatus { service, nodes, stranger: self.stranger.map(Reason::remedy) }
+        ClusterStatus { service, nodes, key_mismatch: self.key_mismatch.map(KeyMismatch::remedy) }
     }
 }
 
@@ -189,8 +189,8 @@ impl ClusterStatus {
     /// The problems of the cluster, one line each; empty if there are none.
     pub fn problems(&self, config: &ClusterConfig) -> Vec<String> {
         let mut problems = Vec::new();
-        if let Some(remedy) = self.stranger {
-            problems.push(format!("the nodes take nothing from this client: {remedy}"));
+        if let Some(remedy) = self.key_mismatch {
+            problems.push(format!("the nodes reject the datagrams of this client: {remedy}"));
         }
         match &self.service {
             None if config.membership.coordinators.is_empty() => problems

@@ -24,7 +24,7 @@ use crate::text::Text;
 /// them.
 const QUEUE_MAX: usize = 64;
 /// A server that has not run for this part of a lease has missed what nodes sent meanwhile. It runs twice as often.
-const DEAF_PER_LEASE: u64 = 4;
+const PAUSES_PER_LEASE: u64 = 4;
 /// Limit of the queue of misconfigured nodes that the host has yet to report.
 const MISFITS_MAX: usize = 16;
 
@@ -337,16 +337,16 @@ impl<A: Copy> Server<A> {
     /// Notes that the server runs at `now`. If it has not run for long although it was due, it has heard nothing since.
     fn run(&mut self, now: Instant) {
         if let Some(ran) = self.ran.replace(now)
-            && now.saturating_since(ran) > self.service.lease() / DEAF_PER_LEASE
+            && now.saturating_since(ran) > self.service.lease() / PAUSES_PER_LEASE
         {
-            self.service.was_deaf(ran, now);
+            self.service.note_pause(ran, now);
         }
     }
 
     /// When [`Server::tick`] must be called if no datagram arrives before.
     pub fn next_deadline(&self) -> Instant {
         let looks =
-            self.ran.map_or(Instant::FAR_FUTURE, |ran| ran + self.service.lease() / (2 * DEAF_PER_LEASE));
+            self.ran.map_or(Instant::FAR_FUTURE, |ran| ran + self.service.lease() / (2 * PAUSES_PER_LEASE));
         looks.min(self.service.next_deadline())
     }
 

@@ -161,8 +161,8 @@ struct Node {
     lease_end: Instant,
     /// When the node last reported as a member and had its lease renewed.
     heard: Instant,
-    /// Since then its lease was prolonged because the service did not run.
-    spared: bool,
+    /// Since then its lease was extended because the service did not run.
+    extended: bool,
     /// When the node last reported, whether its lease was renewed or not; `None` if this incarnation never did as
     /// a member.
     last_heartbeat: Option<Instant>,
@@ -310,7 +310,7 @@ impl Service {
             record: NodeRecord::NEVER,
             lease_end: Instant::ZERO,
             heard: Instant::ZERO,
-            spared: false,
+            extended: false,
             last_heartbeat: None,
             receives_from: NodeSet::first(NODES_MAX),
             silent_since: [Instant::ZERO; NODES_MAX],
@@ -679,7 +679,7 @@ impl Service {
         let lease_end = self.now + self.parameters.term();
         let node = &mut self.nodes[heartbeat.node.index()];
         node.lease_end = lease_end;
-        (node.heard, node.spared) = (self.now, false);
+        (node.heard, node.extended) = (self.now, false);
         node.reported = node.reported.max(heartbeat.status.epoch);
         let epoch = heartbeat.status.epoch;
         let state = heartbeat.status.state;
@@ -860,7 +860,7 @@ impl Service {
             {
                 node.record.incarnation = Some(candidate.incarnation);
                 (node.receives_from, node.last_heartbeat) = (candidate.receives_from, Some(candidate.heard));
-                node.spared = false;
+                node.extended = false;
                 node.reported = Epoch(0);
                 (node.granted, node.opened, node.sealed) = (Epoch(0), Epoch(0), Epoch(0));
                 node.uncertain = false;
@@ -888,12 +888,12 @@ impl Service {
     }
 
     /// Notes that the service did not run from `since` to `now`: see the rules.
-    pub(crate) fn was_deaf(&mut self, since: Instant, now: Instant) {
+    pub(crate) fn note_pause(&mut self, since: Instant, now: Instant) {
         self.now = self.now.max(now);
         let until = self.now + self.parameters.lease / 4;
         let ends = |node: &Node| node.lease_end > since && node.lease_end < until;
-        for node in self.nodes.iter_mut().filter(|node| ends(node) && !node.spared) {
-            (node.lease_end, node.spared) = (until, true);
+        for node in self.nodes.iter_mut().filter(|node| ends(node) && !node.extended) {
+            (node.lease_end, node.extended) = (until, true);
         }
     }
 

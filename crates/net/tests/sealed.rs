@@ -91,7 +91,7 @@ fn a_client_without_the_key_is_told_what_to_do_and_changes_nothing() {
     ] {
         let client = open(stranger, weft_time::Duration::from_ms(500));
         let error = client.kv().unwrap().put(&key, b"theirs").wait().unwrap_err();
-        assert!(matches!(error, Error::Stranger(_)) && !error.may_have_happened(), "{error}");
+        assert!(matches!(error, Error::KeyMismatch(_)) && !error.may_have_happened(), "{error}");
         assert!(error.to_string().contains(remedy), "{error}");
         let status = weft_client::status(stranger, weft_time::Duration::from_ms(200)).unwrap();
         assert!(status.service.is_none() && status.nodes.iter().all(Option::is_none));

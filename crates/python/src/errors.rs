@@ -28,7 +28,7 @@ pub(crate) fn exception(error: &Error) -> PyErr {
     match error {
         Error::Invalid(_) => PyValueError::new_err(text),
         Error::Refused(_) => RefusedError::new_err(text),
-        Error::NotBegun { .. } | Error::Stranger(_) => NotBegunError::new_err(text),
+        Error::NotBegun { .. } | Error::KeyMismatch(_) => NotBegunError::new_err(text),
         Error::Unknown { .. } => UnknownError::new_err(text),
         Error::Closed => ClosedError::new_err(text),
         Error::Forgotten { .. } => ForgottenError::new_err(text),

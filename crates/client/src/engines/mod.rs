@@ -58,9 +58,9 @@ impl<R: Requests> Handle<R> {
         read: impl FnOnce(R::Reply) -> Result<T, Error> + Send + 'static,
     ) -> Pending<T> {
         let (promise, answer) = pending();
-        let estranged = Arc::clone(&self.driver.estranged);
+        let mismatch = Arc::clone(&self.driver.mismatch);
         let deliver = move |reply: Result<R::Reply, Error>| {
-            promise.complete(reply.map_err(|error| estranged.explain(error)).and_then(read));
+            promise.complete(reply.map_err(|error| mismatch.explain(error)).and_then(read));
         };
         self.inbox.enqueue(request, Box::new(deliver));
         self.driver.notifier.notify();

@@ -1,4 +1,4 @@
-//! Why the nodes take nothing from this client: it has no key, or another one.
+//! Why the nodes reject the datagrams of this client: it has no key, or another one.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -9,12 +9,12 @@ use crate::Error;
 
 /// What this client has instead of the cluster's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reason {
+pub(crate) enum KeyMismatch {
     NoKey = 1,
     OtherKey = 2,
 }
 
-impl Reason {
+impl KeyMismatch {
     /// What a datagram says that has come in plaintext: nodes that seal theirs answer in this way.
     pub fn of_datagram(bytes: &[u8]) -> Option<Self> {
         weft_seal::is_handshake(bytes).then_some(Self::NoKey)
@@ -39,33 +39,33 @@ impl Reason {
     }
 }
 
-/// The reason that is known now, for all threads.
+/// The mismatch that is known now, for all threads.
 #[derive(Debug, Default)]
-pub(crate) struct Estranged(AtomicU8);
+pub(crate) struct MismatchCell(AtomicU8);
 
 /// A node has answered this client.
 const HEARD: u8 = u8::MAX;
 
-impl Estranged {
+impl MismatchCell {
     /// Notes that a node has answered. From now on it is possible that nodes have taken calls, whatever they say later.
     pub fn heard(&self) {
         self.0.store(HEARD, Ordering::Relaxed);
     }
 
-    /// Notes the reason that the nodes give now.
-    pub fn note(&self, reason: Option<Reason>) {
-        let reason = reason.map_or(0, |reason| reason as u8);
-        let unheard = |known| (known != HEARD).then_some(reason);
+    /// Notes the mismatch that the nodes tell now.
+    pub fn note(&self, mismatch: Option<KeyMismatch>) {
+        let mismatch = mismatch.map_or(0, |mismatch| mismatch as u8);
+        let unheard = |known| (known != HEARD).then_some(mismatch);
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, unheard);
     }
 
     /// The error of a call, which says why nobody has answered.
     pub fn explain(&self, error: Error) -> Error {
         let known = self.0.load(Ordering::Relaxed);
-        let reason = [Reason::NoKey, Reason::OtherKey].into_iter().find(|reason| *reason as u8 == known);
-        match (error, reason) {
-            (Error::NotBegun { .. } | Error::Unknown { .. }, Some(reason)) => {
-                Error::Stranger(reason.remedy())
+        let mismatches = [KeyMismatch::NoKey, KeyMismatch::OtherKey];
+        match (error, mismatches.into_iter().find(|mismatch| *mismatch as u8 == known)) {
+            (Error::NotBegun { .. } | Error::Unknown { .. }, Some(mismatch)) => {
+                Error::KeyMismatch(mismatch.remedy())
             }
             (error, _) => error,
         }
@@ -81,14 +81,14 @@ mod tests {
     #[test]
     fn only_a_client_that_was_never_answered_is_sure_that_nothing_has_happened() {
         let unknown = || Error::Unknown { after: Duration::from_secs(5) };
-        let estranged = Estranged::default();
-        assert_eq!(estranged.explain(unknown()), unknown());
-        estranged.note(Some(Reason::NoKey));
-        assert_eq!(estranged.explain(unknown()), Error::Stranger(Reason::NoKey.remedy()));
-        estranged.note(None);
-        assert_eq!(estranged.explain(unknown()), unknown());
-        estranged.heard();
-        estranged.note(Some(Reason::OtherKey));
-        assert_eq!(estranged.explain(unknown()), unknown());
+        let cell = MismatchCell::default();
+        assert_eq!(cell.explain(unknown()), unknown());
+        cell.note(Some(KeyMismatch::NoKey));
+        assert_eq!(cell.explain(unknown()), Error::KeyMismatch(KeyMismatch::NoKey.remedy()));
+        cell.note(None);
+        assert_eq!(cell.explain(unknown()), unknown());
+        cell.heard();
+        cell.note(Some(KeyMismatch::OtherKey));
+        assert_eq!(cell.explain(unknown()), unknown());
     }
 }
