@@ -13,9 +13,7 @@ impl Random {
     /// The stream with number `stream` of `seed`. Each stream has 2^128 numbers.
     pub fn new(seed: u64, stream: u32) -> Self {
         let mut generator = Xoshiro256PlusPlus::seed_from_u64(seed);
-        for _ in 0..stream {
-            generator.jump();
-        }
+        Jump::ONE.power(stream).take(&mut generator);
         Self(generator)
     }
 
@@ -41,6 +39,70 @@ impl Random {
     /// have.
     pub fn exponential_gap(&mut self) -> f64 {
         -natural_logarithm(1.0 - self.unit())
+    }
+}
+
+/// Many steps of the generator at once. One step is linear over GF(2), so any number of steps is a polynomial of one
+/// step, modulo the step's characteristic polynomial. Bit `i` is the coefficient of degree `i`, the lowest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Jump([u64; 4]);
+
+impl Jump {
+    /// No step.
+    const NONE: Self = Self([1, 0, 0, 0]);
+    /// 2^128 steps: [`Xoshiro256PlusPlus::jump`].
+    const ONE: Self =
+        Self([0x180e_c6d3_3cfd_0aba, 0xd5a6_1266_f0c9_392c, 0xa958_2618_e03f_c9aa, 0x39ab_dc45_29b1_661c]);
+    /// The characteristic polynomial without its highest term, of degree 256.
+    const CHARACTERISTIC: [u64; 4] =
+        [0x9d11_6f2b_b0f0_f001, 0x0280_002b_cefd_1a5e, 0x04b4_edcf_2625_9f85, 0x0003_c03c_3f3e_cb19];
+
+    /// This jump `times` times.
+    fn power(self, mut times: u32) -> Self {
+        let (mut power, mut square) = (Self::NONE, self);
+        while times > 0 {
+            if times & 1 == 1 {
+                power = power.then(square);
+            }
+            square = square.then(square);
+            times >>= 1;
+        }
+        power
+    }
+
+    /// This jump, then the other one.
+    fn then(self, other: Self) -> Self {
+        let mut product = Self([0; 4]);
+        for degree in (0..256).rev() {
+            product = product.and_a_step();
+            if other.has(degree) {
+                product.0.iter_mut().zip(self.0).for_each(|(sum, word)| *sum ^= word);
+            }
+        }
+        product
+    }
+
+    /// This jump and one step more.
+    fn and_a_step(self) -> Self {
+        let [a, b, c, d] = self.0;
+        let shifted = [a << 1, b << 1 | a >> 63, c << 1 | b >> 63, d << 1 | c >> 63];
+        let overflow = (d >> 63).wrapping_neg();
+        Self(std::array::from_fn(|word| shifted[word] ^ Self::CHARACTERISTIC[word] & overflow))
+    }
+
+    const fn has(self, degree: usize) -> bool {
+        self.0[degree / 64] >> (degree % 64) & 1 == 1
+    }
+
+    fn take(self, generator: &mut Xoshiro256PlusPlus) {
+        let mut sum = [0; 32];
+        for degree in 0..256 {
+            if self.has(degree) {
+                sum.iter_mut().zip(generator.state()).for_each(|(sum, byte)| *sum ^= byte);
+            }
+            generator.next_u64();
+        }
+        *generator = Xoshiro256PlusPlus::from_seed(sum);
     }
 }
 
@@ -71,6 +133,19 @@ mod tests {
             sum += gap;
         }
         assert!((sum / f64::from(n) - 1.0).abs() < 5.0 / f64::from(n).sqrt(), "{sum}");
+    }
+
+    #[test]
+    fn a_stream_is_as_many_jumps_away_as_its_number_says() {
+        for seed in [0, 7, u64::MAX] {
+            let mut generator = Xoshiro256PlusPlus::seed_from_u64(seed);
+            for stream in 0..200 {
+                assert_eq!(Random::new(seed, stream).0, generator, "stream {stream} of seed {seed}");
+                generator.jump();
+            }
+        }
+        let both = |one: u32, other: u32| Jump::ONE.power(one).then(Jump::ONE.power(other));
+        assert_eq!(both(0xfff0_0000, 0x000f_ffff), Jump::ONE.power(u32::MAX));
     }
 
     #[test]
