@@ -252,6 +252,7 @@ expect 'simulator only' "$weft" bench rdma --world net --perfetto trace
 # Seeds and faults of campaigns.
 expect 'is not a seed' "$weft" sim kv --seeds many
 expect 'the range is empty' "$weft" sim kv --seeds 9..3
+expect 'is not in 1..=1024' "$weft" sim kv --jobs 0
 expect 'unknown kind of fault' "$weft" sim kv --faults meteorite
 expect 'with 3 nodes give --durable-copies 2 to 3' "$weft" sim kv --nodes 3 --faults disk --durable-copies 1
 expect 'with 3 nodes give --durable-copies 2 to 3' "$weft" sim kv --nodes 3 --faults disk --durable-copies 4

@@ -31,8 +31,8 @@ class Unusable(Exception):
 
 
 def run_slice(weft, campaign, part, parts):
-    """A task: the result of one slice as JSON, or the line that says why there is none."""
-    command = [weft, *campaign, "--slice", f"{part}/{parts}", "--json", "-"]
+    """A task, which takes one core: the result of one slice as JSON, or the line that says why there is none."""
+    command = [weft, *campaign, "--slice", f"{part}/{parts}", "--jobs", "1", "--json", "-"]
     try:
         process = subprocess.run(command, capture_output=True, text=True)
     except OSError as error:
@@ -47,8 +47,10 @@ def run_slice(weft, campaign, part, parts):
 def number_of_seeds(campaign):
     text = " ".join(campaign)
     seeds = re.search(r"--seeds?[ =](\d+)(?:\.\.(\d+))?(?: |$)", text)
-    if campaign[:1] != ["sim"] or "--slice" in text or "--json" in text or not seeds:
-        raise Unusable("give a campaign with its seeds and without --slice and --json: sim kv --nodes 5 --seeds 1..2000")
+    if campaign[:1] != ["sim"] or re.search("--(slice|jobs|json)", text) or not seeds:
+        raise Unusable(
+            "give a campaign with its seeds and without --slice, --jobs and --json: sim kv --nodes 5 --seeds 1..2000"
+        )
     first, last = int(seeds[1]), int(seeds[2] or seeds[1])
     return max(last - first + 1, 1)
 

@@ -60,6 +60,22 @@ fn campaigns_of_logs_catch_planted_bugs() {
     );
 }
 
+/// Also runs that a failed assertion ends.
+#[test]
+fn any_number_of_threads_finds_the_same_violations() {
+    let planted_bug = Some(LogBug::ReplyBeforeQuorum);
+    let found = |jobs: usize| {
+        let runs = Campaign { jobs: jobs.try_into().unwrap(), ..Campaign::new(3, 1..=12) };
+        let logs = LogSubject { planted_bug, ..LogSubject::default() };
+        runs.run(&logs, |seed| seed.to_string(), |_| {}).expect("random plans fit")
+    };
+    set_hook(Box::new(|_| {}));
+    let [one, several] = [1, 5].map(found);
+    drop(take_hook());
+    assert_eq!(one, several);
+    assert!((2..12).contains(&one.findings.violations_found), "{:?}", one.findings);
+}
+
 #[test]
 fn campaigns_of_data_types_catch_planted_bugs() {
     let bugs = [

@@ -86,16 +86,16 @@ fn machine(basis: Basis, own: Option<&Map<String, Value>>) -> Value {
     Value::Object(machine)
 }
 
-/// Options that name files to write.
-const FILES: [&str; 5] = ["--json", "--csv", "--hgrm", "--perfetto", "--history"];
+/// Options on which the result does not depend: files to write, and the number of threads.
+const OMITTED: [&str; 6] = ["--json", "--csv", "--hgrm", "--perfetto", "--history", "--jobs"];
 
-/// The command line of this process, without options that name files to write.
+/// The command line of this process, without the options on which the result does not depend.
 fn as_given() -> String {
     let mut line = CommandLine::new("weft");
     let mut words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     while let Some(word) = words.next() {
         let name = word.split('=').next().unwrap_or_default();
-        if !FILES.contains(&name) {
+        if !OMITTED.contains(&name) {
             line = line.word(&word);
         } else if name == word {
             words.next();

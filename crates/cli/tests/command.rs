@@ -116,13 +116,14 @@ fn a_campaign_has_all_keys_and_names_the_command_that_repeats_it() {
 }
 
 /// Also where runs count their own seeds from it on.
-/// Machines can share a campaign: what they find together is what one finds alone.
+/// Threads and machines can share a campaign: what they find together is what one finds alone.
 #[test]
-fn slices_of_a_campaign_are_joined() {
+fn threads_and_slices_of_a_campaign_are_joined() {
     let folder = TempDir::new().unwrap();
     let campaign = ["sim", "smr", "--nodes", "3", "--seeds", "4..6"];
     let run = |more: &[&str]| weft(folder.path(), &[&campaign[..], more].concat());
-    let whole = json(&run(&["--json", "-"]));
+    let whole = json(&run(&["--jobs", "1", "--json", "-"]));
+    assert_eq!(json(&run(&["--jobs=3", "--json", "-"])), whole);
     for (slice, file) in [("1/2", "one.json"), ("2/2", "two.json")] {
         assert!(run(&["--slice", slice, "--json", file]).status.success());
     }

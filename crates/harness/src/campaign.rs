@@ -7,17 +7,22 @@
 //! 2. It waits until every node serves again.
 //! 3. The trial ends its load and lets the cluster settle.
 //! 4. The trial judges what it has recorded.
+//!
+//! Runs are made on several threads at once, each in one of them from the building of its world to its judgement.
+//! A run counts for itself, and the counts are added in the order of the seeds.
 
 use std::collections::BTreeMap;
-use std::ops::{Range, RangeInclusive};
+use std::num::NonZeroUsize;
+use std::ops::{AddAssign, Range, RangeInclusive};
 
 use serde::Serialize;
 use weft_sim::{FaultKinds, FaultPlan, PlanError, PlanShape};
 use weft_time::{Duration, Instant};
 
-use crate::findings::{Judgement, add_faults};
+use crate::findings::Judgement;
+use crate::jobs::in_order;
 use crate::partings::Partings;
-use crate::{Builder, Cluster, ClusterHost, Findings, Planted, Sealed, SimulatedNode};
+use crate::{Builder, Cluster, ClusterHost, Findings, Planted, Sealed, SimulatedNode, add_counts, faults_of};
 
 /// The runs of a campaign.
 #[derive(Clone, Debug)]
@@ -26,6 +31,8 @@ pub struct Campaign {
     pub nodes: usize,
     /// One run per seed.
     pub seeds: RangeInclusive<u64>,
+    /// Maximum number of runs at the same time. The result is the same for any number.
+    pub jobs: NonZeroUsize,
     /// Kinds of faults in random plans.
     pub kinds: FaultKinds,
     /// A fixed plan instead of random ones.
@@ -53,18 +60,18 @@ pub struct Times {
 }
 
 /// An engine's part of a campaign.
-pub trait Subject {
+pub trait Subject: Sync {
     /// The run of a seed.
     type Trial: Trial<Figures = Self::Figures>;
-    /// Figures of the result that only this engine has.
-    type Figures: Default + Serialize;
+    /// Figures of the result that only this engine has. Those of several runs are added.
+    type Figures: Default + AddAssign + Send + Serialize;
     /// Attributes of a run that are stated with its violations.
-    type About: Serialize;
+    type About: Send + Serialize;
 
     /// The times of a run.
     fn times(&self, runs: &Campaign) -> Times;
 
-    /// The figures before the first run.
+    /// The figures before a run.
     fn figures(&self, runs: &Campaign) -> Self::Figures {
         let _ = runs;
         Self::Figures::default()
@@ -135,7 +142,7 @@ pub trait Trial {
     /// `wrong`.
     fn settle(&mut self, faults_end: Instant, wrong: &mut Vec<String>);
 
-    /// Checks what was recorded, and adds it to the figures. Adds violations to `wrong`.
+    /// Checks what was recorded, and adds it to the figures of the run. Adds violations to `wrong`.
     fn judge(self, figures: &mut Self::Figures, wrong: &mut Vec<String>);
 
     /// The time of the world.
@@ -212,17 +219,47 @@ impl LiveWithin {
     fn new(bound: Duration) -> Self {
         Self { bound_ns: bound.as_ns(), slowest_ns: 0 }
     }
+}
 
-    /// Adds a run; `None` if the time exceeded the bound.
-    fn add(&mut self, took: Option<Duration>) {
-        self.slowest_ns = took.map_or(u64::MAX, |took| took.as_ns().max(self.slowest_ns));
+impl AddAssign for LiveWithin {
+    fn add_assign(&mut self, Self { bound_ns: _, slowest_ns }: Self) {
+        self.slowest_ns = self.slowest_ns.max(slowest_ns);
+    }
+}
+
+impl<Figures: AddAssign, About> CampaignResult<Figures, About> {
+    /// Adds the counts of another run.
+    fn add(&mut self, run: Self) {
+        self.figures += run.figures;
+        self.views += run.views;
+        add_counts(&mut self.faults, run.faults);
+        add_some(&mut self.partial_partitions_checked, run.partial_partitions_checked);
+        add_some(&mut self.live, run.live);
+        add_some(&mut self.psp, run.psp);
+    }
+}
+
+/// Adds what a run has counted, if it has.
+fn add_some<T: AddAssign>(sum: &mut Option<T>, run: Option<T>) {
+    match (sum, run) {
+        (Some(sum), Some(run)) => *sum += run,
+        (sum @ None, run) => *sum = run,
+        (Some(_), None) => {}
     }
 }
 
 impl Campaign {
-    /// A campaign with all kinds of faults of networks and nodes.
+    /// A campaign with all kinds of faults of networks and nodes, which makes one run at a time.
     pub fn new(nodes: usize, seeds: RangeInclusive<u64>) -> Self {
-        Self { nodes, seeds, kinds: FaultKinds::ALL, plan: None, keepers: 1, planted: Planted::default() }
+        Self {
+            nodes,
+            seeds,
+            jobs: NonZeroUsize::MIN,
+            kinds: FaultKinds::ALL,
+            plan: None,
+            keepers: 1,
+            planted: Planted::default(),
+        }
     }
 
     /// The fixed plan, or the random one of a seed with faults in `period`. Nodes may crash and lose their
@@ -263,8 +300,8 @@ impl Campaign {
         FaultPlan::random(seed, &shape)
     }
 
-    /// Runs the campaign. `progress` is called with the number of runs made; `replay` returns the command
-    /// that repeats the run of a seed.
+    /// Runs the campaign. `progress` is called with the number of runs made, and `replay` returns the command
+    /// that repeats the run of a seed; both are called in this thread.
     ///
     /// # Errors
     /// The given plan does not fit the cluster.
@@ -275,7 +312,35 @@ impl Campaign {
         mut progress: impl FnMut(u64),
     ) -> Result<CampaignResult<S::Figures, S::About>, PlanError> {
         let times = subject.times(self);
-        let mut result = CampaignResult {
+        let run = |seed| {
+            let plan = subject.plan(self, seed);
+            let trial = subject.trial(self, seed, &plan)?;
+            let mut counts = self.no_runs(subject, &times);
+            let judgement = conduct(trial, &times, &plan, &mut counts);
+            Ok((counts, judgement))
+        };
+        let mut result = self.no_runs(subject, &times);
+        in_order(self.seeds.clone(), self.jobs, run, |seed, run| {
+            let judgement = match run {
+                Ok(run) => {
+                    let (counts, judgement) = run?;
+                    result.add(counts);
+                    judgement
+                }
+                Err(panic) => Judgement::of_panic(&*panic),
+            };
+            result.findings.add(seed, subject.about(self, seed), judgement, &replay);
+            result.seeds_run += 1;
+            progress(result.seeds_run);
+            Ok(())
+        })?;
+        result.checked = subject.verdict(&result);
+        Ok(result)
+    }
+
+    /// The result before the first run.
+    fn no_runs<S: Subject>(&self, subject: &S, times: &Times) -> CampaignResult<S::Figures, S::About> {
+        CampaignResult {
             world: "sim",
             nodes: self.nodes as u32,
             seed: *self.seeds.start(),
@@ -288,28 +353,16 @@ impl Campaign {
             psp: None,
             checked: "",
             findings: Findings::default(),
-        };
-        let mut findings = Findings::default();
-        for seed in self.seeds.clone() {
-            let plan = subject.plan(self, seed);
-            let trial = subject.trial(self, seed, &plan)?;
-            let run = || conduct(trial, &times, &plan, &mut result);
-            findings.add(seed, subject.about(self, seed), run, &replay);
-            result.seeds_run += 1;
-            progress(result.seeds_run);
         }
-        result.findings = findings;
-        result.checked = subject.verdict(&result);
-        Ok(result)
     }
 }
 
-/// Conducts the run of a seed, and adds its counts to the result.
+/// Conducts the run of a seed. Enters its counts, of which there are none yet.
 fn conduct<T: Trial, About>(
     mut trial: T,
     times: &Times,
     plan: &FaultPlan,
-    result: &mut CampaignResult<T::Figures, About>,
+    counts: &mut CampaignResult<T::Figures, About>,
 ) -> Judgement {
     let mut wrong = Vec::new();
     let end = plan.ends_at().max(Instant::ZERO + times.faulty_until);
@@ -329,11 +382,11 @@ fn conduct<T: Trial, About>(
         }
     }
     let end = trial.faults_are_over();
-    if let Some(live) = &mut result.live {
+    if let Some(live) = &mut counts.live {
         let bound = Duration::from_ns(live.bound_ns);
         let is_live = trial.wait(times.step, end + bound, T::is_live);
         if !trial.has_halted() {
-            live.add(is_live.then(|| trial.now().saturating_since(end)));
+            live.slowest_ns = if is_live { trial.now().saturating_since(end).as_ns() } else { u64::MAX };
             if !is_live {
                 let state = trial.describe();
                 wrong.push(format!("not every node serves again within {bound} of the last fault: {state}"));
@@ -343,18 +396,16 @@ fn conduct<T: Trial, About>(
     trial.settle(end, &mut wrong);
 
     let cluster = trial.cluster();
-    result.views += cluster.views().len() as u64;
-    if let Some((sum, partings)) = result.partial_partitions_checked.as_mut().zip(partings) {
-        *sum += partings.checked();
-    }
-    add_faults(&mut result.faults, &cluster.world);
+    counts.views = cluster.views().len() as u64;
+    counts.partial_partitions_checked = partings.map(|partings| partings.checked());
+    counts.faults = faults_of(&cluster.world);
     if let Some(watch) = &cluster.watch {
         let watch = watch.borrow();
         wrong.extend(watch.wrong());
-        result.psp.get_or_insert_default().add(&watch, cluster.counters());
+        counts.psp = Some(Sealed::of(&watch, cluster.counters()));
     }
     let mut judgement = Judgement::of(&cluster.world, wrong);
-    trial.judge(&mut result.figures, &mut judgement.wrong);
+    trial.judge(&mut counts.figures, &mut judgement.wrong);
     judgement
 }
 
@@ -365,11 +416,9 @@ mod tests {
     #[test]
     fn a_run_that_is_not_live_in_time_is_the_slowest() {
         let mut live = LiveWithin::new(Duration::from_ns(10));
-        live.add(Some(Duration::from_ns(9)));
-        live.add(Some(Duration::from_ns(7)));
-        assert_eq!(live.slowest_ns, 9);
-        live.add(None);
-        live.add(Some(Duration::from_ns(7)));
-        assert_eq!(live.slowest_ns, u64::MAX);
+        for (run, slowest) in [(9, 9), (7, 9), (u64::MAX, u64::MAX), (7, u64::MAX)] {
+            live += LiveWithin { slowest_ns: run, ..live };
+            assert_eq!(live, LiveWithin { bound_ns: 10, slowest_ns: slowest });
+        }
     }
 }

@@ -21,7 +21,7 @@ const CAMPAIGN_PACE: Pace =
 pub type ContenderCluster<T> = ClusterOf<<T as Contender>::Caller, <T as Contender>::Assembly>;
 
 /// An engine, its clients, and the check of the answers that they get.
-pub trait Contender {
+pub trait Contender: Sync {
     /// Assembles the card of a node and its host halves.
     type Assembly: Assemble;
     /// One of its clients.
@@ -58,7 +58,7 @@ pub trait Contender {
     }
 
     /// Like [`Contender::judge`] for a run of a fault campaign, which has no faults from `calm_from` on, a time
-    /// on the world's clock. Adds figures to `counts`, by name.
+    /// on the world's clock. Enters figures into `counts`, by name.
     fn judge_campaign(
         &self,
         cluster: &ContenderCluster<Self>,

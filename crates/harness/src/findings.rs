@@ -1,8 +1,6 @@
 //! Findings of campaigns: the runs with a violation, each with the command that repeats it.
 
 use std::any::Any;
-use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde::Serialize;
 use weft_results::merge::{DESCRIBED_MAX, hash_of};
@@ -52,13 +50,14 @@ impl Judgement {
         }
         Self { wrong, log_hash: world.log_hash().to_string() }
     }
-}
 
-/// The message of a panic.
-fn said(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    format!("an assertion failed: {}", text.unwrap_or("nobody knows which"))
+    /// The judgement of a run that has ended with this panic, such as a failed assertion of an engine.
+    pub fn of_panic(panic: &(dyn Any + Send)) -> Self {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        let wrong = format!("an assertion failed: {}", text.unwrap_or("nobody knows which"));
+        Self { wrong: vec![wrong], log_hash: String::new() }
+    }
 }
 
 impl<About> Default for Findings<About> {
@@ -68,17 +67,14 @@ impl<About> Default for Findings<About> {
 }
 
 impl<About> Findings<About> {
-    /// Makes the run of `seed` and adds its violations. A panic in the run, such as a failed assertion of an
-    /// engine, is a violation too. `replay` returns the command that repeats the run of a seed.
+    /// Adds the judgement of the run of `seed`. `replay` returns the command that repeats the run of a seed.
     pub(crate) fn add(
         &mut self,
         seed: u64,
         about: About,
-        run: impl FnOnce() -> Judgement,
+        Judgement { wrong, log_hash }: Judgement,
         replay: impl Fn(u64) -> String,
     ) {
-        let Judgement { wrong, log_hash } = catch_unwind(AssertUnwindSafe(run))
-            .unwrap_or_else(|panic| Judgement { wrong: vec![said(&*panic)], log_hash: String::new() });
         if !wrong.is_empty() {
             self.violations_found += 1;
             if self.violations.len() < DESCRIBED_MAX {
@@ -96,20 +92,6 @@ impl<About> Findings<About> {
     }
 }
 
-/// Adds the faults injected in a run to the counts by kind.
-pub(crate) fn add_faults<M: Machine>(faults: &mut BTreeMap<String, u64>, world: &World<M>) {
-    for (kind, count) in world.fault_counts().entries() {
-        *faults.entry(kind.to_owned()).or_insert(0) += count;
-    }
-}
-
-/// The faults that a world has injected, by kind.
-pub fn faults_of<M: Machine>(world: &World<M>) -> BTreeMap<String, u64> {
-    let mut faults = BTreeMap::new();
-    add_faults(&mut faults, world);
-    faults
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,8 +104,8 @@ mod tests {
     fn all_violations_are_counted_and_the_first_described() {
         let mut findings = Findings::default();
         for seed in 0..50 {
-            let run = || judgement(&["a"; 2][..seed as usize % 3], "0");
-            findings.add(seed, (), run, |seed| format!("again {seed}"));
+            let judgement = judgement(&["a"; 2][..seed as usize % 3], "0");
+            findings.add(seed, (), judgement, |seed| format!("again {seed}"));
         }
         assert_eq!((findings.violations_found, findings.violations.len()), (33, DESCRIBED_MAX));
         let Violation { seed, what, replay, .. } = &findings.violations[1];
@@ -136,7 +118,7 @@ mod tests {
     fn every_run_and_their_order_count_in_the_hash() {
         let hash = |hashes: &[&str]| {
             let mut findings = Findings::default();
-            hashes.iter().for_each(|hash| findings.add(0, (), || judgement(&[], hash), |_| String::new()));
+            hashes.iter().for_each(|hash| findings.add(0, (), judgement(&[], hash), |_| String::new()));
             findings.log_hash
         };
         assert_eq!(hash(&["1", "2"]), hash(&["1", "2"]));
@@ -145,13 +127,11 @@ mod tests {
     }
 
     #[test]
-    fn an_assertion_that_fails_is_what_is_wrong_and_the_next_seed_is_run() {
-        let mut findings = Findings::default();
-        findings.add(5, (), || panic!("{} of them", 3), |seed| format!("again {seed}"));
-        findings.add(6, (), || judgement(&[], "0"), |_| String::new());
-        let (seed, about, replay) = (5, (), "again 5".to_owned());
-        let what = "an assertion failed: 3 of them".to_owned();
-        assert_eq!(findings.violations, [Violation { seed, about, what, replay }]);
+    fn an_assertion_that_fails_is_what_is_wrong() {
+        let judged = |panic: Box<dyn Any + Send>| Judgement::of_panic(&*panic).wrong;
+        assert_eq!(judged(Box::new("3 of them".to_owned())), ["an assertion failed: 3 of them"]);
+        assert_eq!(judged(Box::new("none")), ["an assertion failed: none"]);
+        assert_eq!(judged(Box::new(3)), ["an assertion failed: nobody knows which"]);
     }
 
     #[test]
@@ -161,7 +141,7 @@ mod tests {
             faulty: Vec<usize>,
         }
         let mut findings = Findings::default();
-        findings.add(3, About { faulty: vec![1] }, || judgement(&["x"], "0"), |_| "again".to_owned());
+        findings.add(3, About { faulty: vec![1] }, judgement(&["x"], "0"), |_| "again".to_owned());
         let json = serde_json::to_string(&findings.violations).unwrap();
         assert_eq!(json, r#"[{"seed":3,"faulty":[1],"what":"x","replay":"again"}]"#);
     }

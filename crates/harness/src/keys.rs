@@ -11,6 +11,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::ops::AddAssign;
 use std::rc::Rc;
 
 use serde::Serialize;
@@ -22,7 +23,7 @@ use weft_waist::{Epoch, NODES_MAX, NodeId, View};
 use weft_wire::frame::Frame;
 use weft_wire::{datagram, roce};
 
-use crate::{ClusterHost, Planted};
+use crate::{ClusterHost, Planted, add_counts};
 
 /// SPI slots for each sender. Three generations of keys are valid at a time.
 const PLACES: usize = 4;
@@ -307,15 +308,18 @@ pub struct Sealed {
 }
 
 impl Sealed {
-    /// Adds the counts of a run; `counters` are those of its nodes, by name.
-    pub fn add(&mut self, watch: &Watch, counters: impl IntoIterator<Item = (String, u64)>) {
-        self.frames += watch.nonces.frames();
-        self.keys += watch.keys.borrow().handed_out();
-        for (name, count) in counters {
-            if name.contains("psp_") {
-                *self.counters.entry(name).or_insert(0) += count;
-            }
-        }
+    /// The counts of a run; `counters` are those of its nodes, by name.
+    pub(crate) fn of(watch: &Watch, counters: impl IntoIterator<Item = (String, u64)>) -> Self {
+        let counters = counters.into_iter().filter(|(name, _)| name.contains("psp_")).collect();
+        Self { frames: watch.nonces.frames(), keys: watch.keys.borrow().handed_out(), counters }
+    }
+}
+
+impl AddAssign for Sealed {
+    fn add_assign(&mut self, Self { frames, keys, counters }: Self) {
+        self.frames += frames;
+        self.keys += keys;
+        add_counts(&mut self.counters, counters);
     }
 }
 

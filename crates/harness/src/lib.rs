@@ -8,8 +8,9 @@
 //! service restarts with its state file.
 //!
 //! A [`Campaign`] makes one run for each seed. An engine's part is a [`Subject`]: it makes the cluster of a
-//! run with its load, a [`Trial`], tells when it serves again, and judges what was recorded. [`Findings`] has
-//! the violations, each with the command that repeats the run.
+//! run with its load, a [`Trial`], tells when it serves again, and judges what was recorded. Runs of several
+//! seeds are made on several threads, and their figures are added in the order of the seeds, so the result does not
+//! depend on the number of threads. [`Findings`] has the violations, each with the command that repeats the run.
 //!
 //! [`Cluster::shipped`] needs no builder: its nodes are assembled as `weft start` does, with any of the
 //! shipped engines or with one of any other type. A [`Contender`] is all that this needs of an engine: the
@@ -24,9 +25,11 @@ mod closed_loops;
 mod cluster;
 mod contender;
 mod contest;
+mod counts;
 mod findings;
 pub mod gateware;
 mod host;
+mod jobs;
 mod keepers;
 mod keys;
 mod membership;
@@ -47,7 +50,8 @@ pub use cluster::{
 };
 pub use contender::{Contender, ContenderCluster};
 pub use contest::{AnyContender, CLIENTS_BEGIN, Contest, Load, Standing};
-pub use findings::{Findings, Violation, faults_of};
+pub use counts::{add_counts, faults_of};
+pub use findings::{Findings, Violation};
 pub use host::{NodeHost, NodeProgram, SimulatedHalf, StatusChange, Views};
 pub use keepers::{CoordinatorMachine, KeeperMachine};
 pub use keys::{KeyHolder, Keys, Sealed, SealedClients, SharedKeys, Watch};

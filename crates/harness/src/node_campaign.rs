@@ -1,6 +1,7 @@
 //! Fault campaigns on the shipped node: everything except the engine, its clients and their check.
 
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 
 use serde::Serialize;
 use weft_sim::{CostProfile, FaultPlan, NetworkProfile, PlanError};
@@ -9,7 +10,7 @@ use weft_time::{Duration, Instant};
 use crate::contender::CAMPAIGN_CLIENTS;
 use crate::{
     Campaign, ClosedLoops, Cluster, Contender, ContenderCluster, ShippedNodes, ShippedParameters, Subject,
-    Times, Trial,
+    Times, Trial, add_counts,
 };
 
 /// Length of a lease in campaigns and measurements.
@@ -52,6 +53,12 @@ pub struct NodeFigures {
     /// Counts of the engine's clients, by name.
     #[serde(flatten)]
     pub counts: BTreeMap<&'static str, u64>,
+}
+
+impl AddAssign for NodeFigures {
+    fn add_assign(&mut self, Self { network: _, profile: _, counts }: Self) {
+        add_counts(&mut self.counts, counts);
+    }
 }
 
 /// The run of a seed.

@@ -1,10 +1,11 @@
 //! Fault campaigns of replicated data types.
 
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 
 use serde::Serialize;
 use weft_cluster::{AgentParameters, ServiceParameters};
-use weft_harness::{Campaign, Cluster as Nodes, Subject, Times, Trial};
+use weft_harness::{Campaign, Cluster as Nodes, Subject, Times, Trial, add_counts};
 use weft_sim::{FaultPlan, NetworkProfile, PlanError, Stream};
 use weft_time::{Duration, Instant};
 
@@ -68,6 +69,20 @@ pub struct ObjectFigures {
     pub restarts: u64,
     /// Number of times that a node became leader of a group.
     pub terms: u64,
+}
+
+impl AddAssign for ObjectFigures {
+    fn add_assign(&mut self, run: Self) {
+        let Self { types, calls, refused, unanswered, queries, steps, restarts, terms } = run;
+        add_counts(&mut self.types, types);
+        self.calls += calls;
+        self.refused += refused;
+        self.unanswered += unanswered;
+        self.queries += queries;
+        self.steps += steps;
+        self.restarts += restarts;
+        self.terms += terms;
+    }
 }
 
 /// Attributes of the run of a seed.

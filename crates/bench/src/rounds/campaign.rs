@@ -1,6 +1,7 @@
 //! Fault campaigns of the rounds: random faults of a few nodes.
 
 use std::fmt;
+use std::ops::AddAssign;
 use std::str::FromStr;
 
 use serde::Serialize;
@@ -278,6 +279,28 @@ pub struct RoundsFigures {
     pub fences: u64,
     /// Membership changes, summed over the nodes that run at the end.
     pub epochs: u64,
+}
+
+impl AddAssign for RoundsFigures {
+    fn add_assign(&mut self, run: Self) {
+        let Self {
+            nic: _,
+            tolerated: _,
+            window: _,
+            seeds_beyond,
+            rounds,
+            decided,
+            operations,
+            fences,
+            epochs,
+        } = run;
+        self.seeds_beyond += seeds_beyond;
+        self.rounds += rounds;
+        self.decided += decided;
+        self.operations += operations;
+        self.fences += fences;
+        self.epochs += epochs;
+    }
 }
 
 /// Attributes of the run of a seed.

@@ -1,5 +1,7 @@
 //! Fault campaigns of the log.
 
+use std::ops::AddAssign;
+
 use serde::Serialize;
 use weft_cluster::{AgentParameters, ServiceParameters};
 use weft_harness::{Campaign, Cluster as Machines, Subject, Times, Trial};
@@ -51,6 +53,15 @@ pub struct LogFigures {
     pub adopted: u64,
     /// Snapshots of the state that nodes have installed.
     pub snapshots: u64,
+}
+
+impl AddAssign for LogFigures {
+    fn add_assign(&mut self, Self { appends, leaderships, adopted, snapshots }: Self) {
+        self.appends += appends;
+        self.leaderships += leaderships;
+        self.adopted += adopted;
+        self.snapshots += snapshots;
+    }
 }
 
 /// The run of a seed.

@@ -151,8 +151,8 @@ impl<E: EngineOptions> Task for FaultCampaign<E> {
 
     fn work_for(&self, files: &Files<Self>) -> Result<Found<E>, Failure> {
         self.seeds.check()?;
-        let runs = Seeds(self.seeds.chosen().0).count();
-        if let Some(path) = files.history.as_deref().filter(|path| is_edn(path) && runs > 1) {
+        let count = self.seeds.chosen().count();
+        if let Some(path) = files.history.as_deref().filter(|path| is_edn(path) && count > 1) {
             let reason = "a history in EDN is of one run: choose one seed, such as --seeds 7";
             return Err(Failure::at(path, reason));
         }
@@ -161,8 +161,9 @@ impl<E: EngineOptions> Task for FaultCampaign<E> {
             #[cfg(feature = "planted-bugs")]
             bug: self.node_bug,
         };
+        let runs = Campaign::new(self.nodes, self.seeds.chosen().0);
         self.engine.run(Conduct {
-            runs: Campaign { kinds, plan, planted, ..Campaign::new(self.nodes, self.seeds.chosen().0) },
+            runs: Campaign { jobs: self.seeds.jobs(), kinds, plan, planted, ..runs },
             faults: &self.faults,
             keeps_histories: files.history.is_some(),
             replay: &|seed| self.command(&Seeds(seed..=seed)).to_string(),

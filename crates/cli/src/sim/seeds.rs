@@ -1,7 +1,9 @@
-//! Seeds of a campaign: all of them, or one slice of them.
+//! Seeds of a campaign: all of them, or one slice of them, and how many of their runs are made at once.
 
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::str::FromStr;
+use std::thread::available_parallelism;
 
 use clap::Args;
 
@@ -9,7 +11,7 @@ use crate::failure::Failure;
 use crate::parse::Seeds;
 use crate::task::{IS_GIVEN, QUICK};
 
-/// Seeds of a campaign.
+/// Seeds of a campaign, and its threads.
 #[derive(Clone, Debug, PartialEq, Args)]
 pub(super) struct SeedOptions {
     /// Seeds, one run each: an inclusive range, or one number
@@ -25,6 +27,10 @@ pub(super) struct SeedOptions {
     /// merge` joins the results
     #[arg(long, value_name = "I/N")]
     slice: Option<Slice>,
+    /// Runs at the same time, each on one core; the result is the same for any number [default: the cores that the
+    /// process may use]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
 }
 
 impl SeedOptions {
@@ -46,6 +52,12 @@ impl SeedOptions {
         let (first, count) = (*self.seeds.0.start(), u128::from(self.seeds.count()));
         let begin = |number: u64| first + (count * u128::from(number) / u128::from(of)) as u64;
         Seeds(begin(number - 1)..=begin(number) - 1)
+    }
+
+    /// How many runs are made at the same time. Where the system does not tell the number of cores, it is one.
+    pub(super) fn jobs(&self) -> NonZeroUsize {
+        let given = self.jobs.and_then(|jobs| NonZeroUsize::new(jobs.into()));
+        given.or_else(|| available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN)
     }
 }
 
@@ -80,7 +92,8 @@ mod tests {
     use super::*;
 
     fn options(seeds: &str, slice: Option<&str>) -> SeedOptions {
-        SeedOptions { seeds: seeds.parse().unwrap(), slice: slice.map(|slice| slice.parse().unwrap()) }
+        let slice = slice.map(|slice| slice.parse().unwrap());
+        SeedOptions { seeds: seeds.parse().unwrap(), slice, jobs: None }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Fault campaigns of the key-value store.
 
+use std::ops::AddAssign;
+
 use serde::Serialize;
 use weft_check::{Lag, Options, Start, Verdict, check_with_cuts, lines};
 use weft_cluster::KvConfig;
@@ -98,6 +100,43 @@ pub struct DiskFigures {
     pub arbitrary_runs: u64,
     /// Number of these runs in which all data was lost and the cluster stopped.
     pub halted_runs: u64,
+}
+
+impl AddAssign for StoreFigures {
+    fn add_assign(&mut self, run: Self) {
+        let Self {
+            nic: _,
+            engine_on: _,
+            network: _,
+            profile: _,
+            operations,
+            lost_acknowledged_writes,
+            disks,
+            linearizable,
+            violated,
+            histories,
+        } = run;
+        self.operations += operations;
+        self.lost_acknowledged_writes += lost_acknowledged_writes;
+        if let Some((sum, run)) = self.disks.as_mut().zip(disks) {
+            *sum += run;
+        }
+        self.linearizable += linearizable;
+        self.violated += violated;
+        self.histories.extend(histories);
+    }
+}
+
+impl AddAssign for DiskFigures {
+    fn add_assign(&mut self, run: Self) {
+        let Self { power_cuts, durable_writes_lost, undurable_writes_lost, arbitrary_runs, halted_runs } =
+            run;
+        self.power_cuts += power_cuts;
+        self.durable_writes_lost += durable_writes_lost;
+        self.undurable_writes_lost += undurable_writes_lost;
+        self.arbitrary_runs += arbitrary_runs;
+        self.halted_runs += halted_runs;
+    }
 }
 
 /// The run of a seed.

@@ -6,6 +6,7 @@ mod host;
 mod steps;
 
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 
 use serde::Serialize;
 use weft_applications::Workload;
@@ -14,7 +15,7 @@ use weft_applications::retwis::Retwis;
 use weft_applications::smallbank::Smallbank;
 use weft_applications::tpcc::{Scale, Tpcc};
 use weft_check::lines::{self, TransactionsRun};
-use weft_harness::{Campaign, Cluster as Nodes, Subject, Times, Trial};
+use weft_harness::{Campaign, Cluster as Nodes, Subject, Times, Trial, add_counts};
 use weft_sim::{FaultKind, FaultKinds, FaultPlan, PlanError, Stream};
 use weft_time::{Duration, Instant};
 use weft_txn::LOADED;
@@ -95,6 +96,32 @@ pub struct TransactionFigures {
     /// The histories, if they are kept. A run that an assertion ends has none.
     #[serde(skip)]
     pub histories: Vec<lines::Run>,
+}
+
+impl AddAssign for TransactionFigures {
+    fn add_assign(&mut self, run: Self) {
+        let Self {
+            replication: _,
+            workloads,
+            committed,
+            aborted,
+            unanswered,
+            unknown_but_seen,
+            unavailable,
+            restarts,
+            step_crashes,
+            histories,
+        } = run;
+        add_counts(&mut self.workloads, workloads);
+        self.committed += committed;
+        self.aborted += aborted;
+        self.unanswered += unanswered;
+        self.unknown_but_seen += unknown_but_seen;
+        self.unavailable += unavailable;
+        self.restarts += restarts;
+        add_counts(&mut self.step_crashes, step_crashes);
+        self.histories.extend(histories);
+    }
 }
 
 /// The run of a seed.
