@@ -3,7 +3,8 @@
 //!
 //! A program thread that polls a completion queue also drives the device. A program that only waits for events, or
 //! whose memory is only accessed by peers, does not poll; then the helper thread drives the device. The helper
-//! sleeps while the program polls.
+//! sleeps while the program polls. Otherwise it sleeps until a packet arrives or the earliest deadline passes; a call
+//! of the program that sets an earlier deadline wakes it.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -25,6 +26,9 @@ use crate::memory::ProgramMemory;
 use crate::options::Options;
 use crate::rdmacm::EventTarget;
 
+#[cfg(test)]
+mod tests;
+
 /// Number of queue pairs of a device.
 pub const QUEUE_PAIRS: usize = 4_096;
 /// Number of memory regions of a device.
@@ -42,6 +46,9 @@ const LOOKS: usize = 50;
 
 /// How many successful checks the helper makes before it looks whether the program polls or stops.
 const ROUNDS: usize = 64;
+
+/// How long a packet waits that the kernel did not accept, until the helper offers it again.
+const OFFER_AGAIN: Duration = Duration::from_us(50);
 
 /// A program that takes completions one by one checks the port once in this many.
 const LOOK_EVERY: u32 = 16;
@@ -108,6 +115,9 @@ pub struct State {
     idle: u32,
     /// Number of completions taken since the port was last checked.
     taken: u32,
+    /// When the helper, which sleeps, looks by itself. [`Instant::ZERO`] if it is awake or was woken: no deadline is
+    /// earlier.
+    alarm: Instant,
 }
 
 struct Link {
@@ -243,6 +253,7 @@ impl Engine {
             unsent: 0,
             idle: 0,
             taken: 0,
+            alarm: Instant::ZERO,
         };
         let engine = Arc::new(Self {
             options: options.clone(),
@@ -286,7 +297,7 @@ impl Engine {
         moved
     }
 
-    /// Delivers events to the programs that wait for them.
+    /// Delivers events to the programs that wait for them, and wakes the helper if it would miss a deadline.
     pub fn deliver(&self, state: &mut State) {
         state.manage();
         let mut told = false;
@@ -296,6 +307,10 @@ impl Engine {
         }
         if told {
             self.armed.store(state.device.is_armed(), Ordering::Release);
+        }
+        if state.misses_a_deadline() {
+            state.alarm = Instant::ZERO;
+            self.wake();
         }
     }
 
@@ -353,13 +368,14 @@ impl Engine {
             let mut rounds = 0;
             let wait = loop {
                 let mut state = self.lock();
+                state.alarm = Instant::ZERO;
                 if self.progress(&mut state) {
                     (looks, rounds) = (0, rounds + 1);
                 } else {
                     looks += 1;
                 }
                 if looks == LOOKS {
-                    break state.wait();
+                    break state.set_alarm();
                 }
                 drop(state);
                 if rounds == ROUNDS || self.stop.load(Ordering::Acquire) {
@@ -460,14 +476,24 @@ impl State {
         self.deliver_connection_events();
     }
 
-    /// How long the helper may sleep.
-    fn wait(&self) -> Option<Duration> {
+    /// When somebody must let the device make progress, although no packet arrives.
+    fn next_deadline(&self) -> Option<Instant> {
         if self.end.port.queued() > 0 {
-            return Some(Duration::from_us(50));
+            return Some(self.now() + OFFER_AGAIN);
         }
-        let deadlines = self.device.next_deadline().into_iter().chain(self.manager.next_deadline());
-        let deadline = deadlines.min()?;
-        Some(deadline.saturating_since(self.now()))
+        self.device.next_deadline().into_iter().chain(self.manager.next_deadline()).min()
+    }
+
+    /// Notes that the helper goes to sleep; returns how long it may sleep.
+    fn set_alarm(&mut self) -> Option<Duration> {
+        let deadline = self.next_deadline();
+        self.alarm = deadline.unwrap_or(Instant::FAR_FUTURE);
+        deadline.map(|deadline| deadline.saturating_since(self.now()))
+    }
+
+    /// Whether the helper sleeps beyond the next deadline, because it was set after the helper fell asleep.
+    fn misses_a_deadline(&self) -> bool {
+        self.alarm > Instant::ZERO && self.next_deadline().is_some_and(|deadline| deadline < self.alarm)
     }
 
     fn tell(&self, event: Event) {

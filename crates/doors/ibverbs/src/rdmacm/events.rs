@@ -38,12 +38,16 @@ pub mod kind {
 #[derive(Debug)]
 pub struct Pending {
     id: usize,
-    what: What,
+    /// What has happened.
+    pub what: What,
 }
 
+/// What has happened to an identifier.
 #[derive(Debug)]
-enum What {
+pub enum What {
+    /// The library has completed a call that needs no peer.
     Plain(u32),
+    /// The connection manager reports an event.
     Manager(Event),
 }
 
@@ -62,6 +66,11 @@ pub struct EventChannel {
 }
 
 impl EventChannel {
+    /// A channel behind a [`counting_descriptor`].
+    pub fn new(fd: RawFd) -> Self {
+        Self { fd, waiting: Mutex::default() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, VecDeque<Pending>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -70,6 +79,20 @@ impl EventChannel {
     pub fn push(&self, event: Pending) {
         self.lock().push_back(event);
         count_up(self.fd);
+    }
+
+    /// Waits for the next event; `None`, with `errno` set, if there is none and the descriptor is non-blocking.
+    pub fn next(&self) -> Option<Pending> {
+        loop {
+            if !count_down(self.fd) {
+                return None;
+            }
+            // The events of a destroyed identifier were removed, but their counts were not.
+            let next = self.lock().pop_front();
+            if next.is_some() {
+                return next;
+            }
+        }
     }
 
     /// Removes the events of an identifier.
@@ -140,7 +163,7 @@ pub fn create() -> *mut rdma_event_channel {
     if fd < 0 {
         return ptr::null_mut();
     }
-    let channel = Arc::new(EventChannel { fd, waiting: Mutex::default() });
+    let channel = Arc::new(EventChannel::new(fd));
     Box::into_raw(Box::new(Channel { base: rdma_event_channel { fd }, channel })).cast()
 }
 
@@ -196,11 +219,7 @@ pub unsafe fn next(channel: *mut rdma_event_channel, out: *mut *mut rdma_cm_even
     unsafe {
         let events = of(channel);
         loop {
-            if !count_down(events.fd) {
-                return -1;
-            }
-            // The events of a destroyed identifier were removed, but their counts were not.
-            let Some(pending) = events.lock().pop_front() else { continue };
+            let Some(pending) = events.next() else { return -1 };
             if let Some(event) = take(pending) {
                 *out = event;
                 return 0;

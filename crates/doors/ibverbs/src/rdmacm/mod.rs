@@ -31,8 +31,8 @@ use crate::objects::ibv_alloc_pd;
 use crate::queue_pair::{ibv_create_qp, ibv_destroy_qp};
 use abi::{rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_event_channel};
 use address::{read, write};
-use events::{EventChannel, Pending};
-pub use events::{EventTarget, kind};
+use events::Pending;
+pub use events::{EventChannel, EventTarget, What, kind};
 
 /// `RDMA_PS_TCP` and `RDMA_PS_UDP`.
 const TCP: c_uint = 0x0106;
