@@ -11,8 +11,11 @@
 //! - A message that is not answered is sent again after [`RESEND`], [`ATTEMPTS`] times in total.
 //! - If a REP arrives again, the RTU is sent again. A DREQ for a connection that no longer exists is answered
 //!   with a DREP. So neither side waits forever after a lost answer.
-//! - An MRA ("wait for me") postpones the next attempt. Path migration (LAP) is not supported, and LAP
-//!   messages are not answered.
+//! - A side that gives up an attempt sends a REJ, once more for each message about the attempt that arrives later.
+//!   So the peer does not keep a connection that this side does not have.
+//! - A message that arrives again while the program has not answered it is answered with an MRA ("wait for me"),
+//!   which postpones the peer's next attempt. Path migration (LAP) is not supported, and LAP messages are not
+//!   answered.
 //! - A message that is malformed, of another class, or about an unknown connection is dropped and counted.
 
 mod manager;

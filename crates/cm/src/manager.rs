@@ -14,8 +14,12 @@ pub const RESEND: Duration = Duration::from_ms(500);
 /// Total number of times that a message is sent.
 pub const ATTEMPTS: u32 = 15;
 
-/// How long the manager remembers a connection after its end, to answer late messages.
-const LINGER: Duration = Duration::from_secs(2);
+/// After an MRA, the message is sent again only after this time.
+const WAIT: Duration = Duration::from_secs(2);
+
+/// How long the manager remembers a connection after its end, to answer late messages. A peer that was told to wait
+/// sends its message once more within this time.
+const LINGER: Duration = Duration::from_secs(4);
 
 /// For this time after a service was closed, requests for it are neither refused nor answered. Programs that
 /// meet more than once close their listener and then listen again, and a peer in user space may send its
@@ -142,6 +146,13 @@ struct Connection {
     message: Option<Message>,
     attempts: u32,
     due: Option<Instant>,
+}
+
+impl Connection {
+    /// Whether the last message was a REJ.
+    const fn is_refused(&self) -> bool {
+        matches!(self.message, Some(Message::Rej { .. }))
+    }
 }
 
 /// The connection manager of one port.
@@ -371,19 +382,24 @@ impl Manager {
             State::Asked => {
                 self.reject(now, id, Reject::CONSUMER, Vec::new());
             }
-            State::Asking if !connection.datagrams => {
-                let (local_id, remote_id) = (connection.local, connection.remote);
-                let (reason, private) = (Reject::TIMEOUT, Vec::new());
-                connection.message = Some(Message::Rej { local_id, remote_id, reason, private });
-                self.send(now, id);
-                self.end(now, id);
-            }
+            State::Asking | State::Accepted => self.give_up(now, id),
             State::Connected | State::Answered => {
                 self.disconnect(now, id);
             }
             State::Leaving | State::Over => {}
-            State::Asking | State::Accepted => self.end(now, id),
         }
+    }
+
+    /// Ends an attempt, and tells the peer, which may have a connection by now.
+    fn give_up(&mut self, now: Instant, id: ConnectionId) {
+        let Some(connection) = self.find(id) else { return };
+        if !connection.datagrams {
+            let (local_id, remote_id) = (connection.local, connection.remote);
+            let (reason, private) = (Reject::TIMEOUT, Vec::new());
+            connection.message = Some(Message::Rej { local_id, remote_id, reason, private });
+            self.send(now, id);
+        }
+        self.end(now, id);
     }
 
     fn end(&mut self, now: Instant, id: ConnectionId) {
@@ -405,6 +421,14 @@ impl Manager {
         connection.attempts += 1;
         connection.due = waits.then(|| now + RESEND);
         let datagram = (connection.peer, message.emit(connection.transaction));
+        self.out.push_back(datagram);
+    }
+
+    /// Tells a peer that repeats its message to wait for this side's program.
+    fn postpone(&mut self, id: ConnectionId) {
+        let Some(connection) = self.find(id) else { return };
+        let wait = Message::Mra { local_id: connection.local, remote_id: connection.remote };
+        let datagram = (connection.peer, wait.emit(connection.transaction));
         self.out.push_back(datagram);
     }
 
@@ -473,22 +497,30 @@ impl Manager {
                     }
                     // The peer has sent the REP again, so the RTU was lost.
                     State::Connected => self.send(now, id),
-                    State::Accepted => {}
+                    State::Accepted => self.postpone(id),
+                    State::Over if connection.is_refused() => self.repeat_last(now, id),
                     _ => return None,
                 }
             }
             Message::Rtu { local_id, remote_id } => {
                 let connection = self.named(from, remote_id, local_id)?;
-                if connection.state != State::Answered {
-                    return None;
+                let id = ConnectionId(remote_id);
+                match connection.state {
+                    State::Answered => {
+                        connection.state = State::Connected;
+                        connection.due = None;
+                        self.events.push_back(Event::Established(id));
+                    }
+                    // The peer would keep a connection that has ended here.
+                    State::Over if connection.is_refused() => self.repeat_last(now, id),
+                    _ => return None,
                 }
-                connection.state = State::Connected;
-                connection.due = None;
-                self.events.push_back(Event::Established(ConnectionId(remote_id)));
             }
             Message::Mra { local_id, remote_id } => {
                 let connection = self.named(from, remote_id, local_id)?;
-                connection.due = connection.due.map(|_| now + RESEND * 8);
+                if matches!(connection.state, State::Asking | State::Answered) {
+                    connection.due = Some(now + WAIT);
+                }
             }
             Message::Rej { local_id, remote_id, reason, private } => {
                 // A requester that aborts its attempt may not know this side's number.
@@ -497,17 +529,22 @@ impl Manager {
                     remote_id
                 } else {
                     let theirs = |connection: &&Connection| {
-                        connection.peer == from && connection.remote == local_id && !connection.datagrams
+                        remote_id == 0
+                            && connection.peer == from
+                            && connection.remote == local_id
+                            && !connection.datagrams
                     };
                     self.connections.iter().find(theirs)?.local
                 };
-                let connection = self.find(ConnectionId(local))?;
-                if matches!(connection.state, State::Over | State::Connected | State::Leaving) {
-                    return None;
-                }
                 let id = ConnectionId(local);
+                let event = match self.find(id)?.state {
+                    State::Over | State::Leaving => return None,
+                    // The peer has given up before it received the RTU.
+                    State::Connected => Event::Disconnected(id),
+                    _ => Event::Rejected { id, reason, private },
+                };
                 self.end(now, id);
-                self.events.push_back(Event::Rejected { id, reason, private });
+                self.events.push_back(event);
             }
             Message::Dreq { local_id, remote_id, .. } => {
                 let answer = Message::Drep { local_id: remote_id, remote_id: local_id }.emit(transaction);
@@ -544,14 +581,19 @@ impl Manager {
         };
         let Some(connection) = self.connections.iter().find(same) else { return false };
         let id = ConnectionId(connection.local);
-        let over = connection.state == State::Over;
-        if matches!(connection.state, State::Answered | State::Over) {
-            self.send(now, id);
-            if over {
-                self.end(now, id);
-            }
+        match connection.state {
+            State::Asked if !datagrams => self.postpone(id),
+            State::Answered => self.send(now, id),
+            State::Over => self.repeat_last(now, id),
+            _ => {}
         }
         true
+    }
+
+    /// Sends the last message of a connection that has ended again, and remembers it for longer.
+    fn repeat_last(&mut self, now: Instant, id: ConnectionId) {
+        self.send(now, id);
+        self.end(now, id);
     }
 
     fn take_request(&mut self, now: Instant, from: IpAddr, transaction: u64, request: Req) -> Option<()> {
@@ -600,7 +642,7 @@ impl Manager {
                     self.events.push_back(Event::Disconnected(id));
                 }
                 _ => {
-                    self.end(now, id);
+                    self.give_up(now, id);
                     self.events.push_back(Event::Unreachable(id));
                 }
             }
@@ -729,7 +771,8 @@ mod tests {
             carry(now, &mut ends, &mut count, |_| true);
         }
         assert_eq!(ends[0].poll_event(), Some(Event::Unreachable(id)));
-        assert_eq!(count, 2 + ATTEMPTS);
+        // The attempts, and a REJ at the end.
+        assert_eq!(count, 2 + ATTEMPTS + 1);
     }
 
     #[test]
@@ -785,6 +828,22 @@ mod tests {
         carry(later, &mut ends, &mut count, |_| false);
         let Some(Event::Rejected { reason, .. }) = ends[0].poll_event() else { panic!("no answer") };
         assert_eq!(reason, Reject::INVALID_SERVICE);
+    }
+
+    #[test]
+    fn a_late_refusal_ends_no_other_attempt() {
+        let mut ends = pair();
+        let (now, mut count) = (Instant::ZERO, 0);
+        let first = ends[0].connect(now, address(1), SERVICE, 3, true, parameters(5));
+        carry(now, &mut ends, &mut count, |_| false);
+        assert!(matches!(ends[0].poll_event(), Some(Event::Rejected { id, .. }) if id == first));
+        let later = now + LINGER;
+        ends[0].handle_deadline(later);
+        ends[0].connect(later, address(1), SERVICE, 3, true, parameters(5));
+        let (reason, private) = (Reject::INVALID_SERVICE, Vec::new());
+        let late = Message::Rej { local_id: 0, remote_id: first.0, reason, private }.emit(1);
+        ends[0].receive(later, address(1), &late);
+        assert_eq!((ends[0].poll_event(), ends[0].dropped()), (None, 1));
     }
 
     #[test]
