@@ -21,21 +21,29 @@ static TYPES: LazyLock<Vec<(Arc<Type>, Vec<MethodVerdict>)>> = LazyLock::new(|| 
     shipped.into()
 });
 
-/// A random state, reachable or not, made from random bytes.
-fn state(kind: &Arc<Type>, random: &[u8]) -> Object {
-    let mut object = Object::new(kind);
+/// Random values of all fields, made from random bytes: each value with its field and its indices.
+fn values(kind: &Type, random: &[u8]) -> Vec<(usize, Vec<usize>, i64)> {
+    let mut values = Vec::new();
     let mut random = random.iter().cycle();
     for (number, field) in kind.definition().fields.iter().enumerate() {
         for place in 0..ELEMENTS.pow(field.indices.len() as u32) {
-            let indices: Vec<_> = match field.indices.len() {
+            let indices = match field.indices.len() {
                 0 => vec![],
                 1 => vec![place],
                 _ => vec![place / ELEMENTS, place % ELEMENTS],
             };
             let value = i64::from(*random.next().expect("it goes round"));
-            let value = if field.numeric { value % 8 - 2 } else { value & 1 };
-            object.set_field(number, &indices, value);
+            values.push((number, indices, if field.numeric { value % 8 - 2 } else { value & 1 }));
         }
+    }
+    values
+}
+
+/// A random state, reachable or not, made from random bytes.
+fn state(kind: &Arc<Type>, random: &[u8]) -> Object {
+    let mut object = Object::new(kind);
+    for (number, indices, value) in values(kind, random) {
+        object.set_field(number, &indices, value);
     }
     object
 }
@@ -122,6 +130,16 @@ proptest! {
                 (method, arguments(kind, method, calls[index]))
             });
             check(kind, &before, a, b, verdicts)?;
+        }
+    }
+
+    #[test]
+    fn each_value_is_read_as_it_was_set(random in prop::collection::vec(any::<u8>(), 24)) {
+        for (kind, _) in TYPES.iter() {
+            let object = state(kind, &random);
+            for (number, indices, value) in values(kind, &random) {
+                prop_assert_eq!(object.field(number, &indices), value);
+            }
         }
     }
 

@@ -10,3 +10,4 @@ mod network;
 mod planted_bugs;
 mod random_schedules;
 mod returns;
+mod silence;

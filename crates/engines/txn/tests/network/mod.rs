@@ -251,7 +251,7 @@ pub struct Network {
     /// A node, and the event before which it crashes.
     pub crash_at: Option<(usize, u64)>,
     /// A node that is cut off: messages to it and from it are lost.
-    cut_off: Option<usize>,
+    pub cut_off: Option<usize>,
     /// Time after which a crashed node rejoins with empty memory.
     pub comes_back: Option<Duration>,
     /// Calls that a node which rejoins keeps under way.
