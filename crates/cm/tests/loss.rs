@@ -1,5 +1,5 @@
 //! Two managers on a network that loses, repeats, delays and reorders their messages. Each run has an end: when no
-//! message is under way and no timer runs, each program knows whether it has a connection.
+//! message is in flight and no timer runs, each program knows whether it has a connection.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,7 +14,7 @@ const SERVER: usize = 1;
 const CONNECTIONS: Service = Service::new(0x0106, 7);
 const DATAGRAMS: Service = Service::new(0x0111, 7);
 
-/// How long a message is under way.
+/// Time for which a message is in flight.
 const DELAY: Duration = Duration::from_ms(1);
 
 /// The longest run: a request whose peer asks for time at each attempt, a disconnection without an answer, and the time
@@ -25,52 +25,52 @@ const LONGEST: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Plan {
     /// They connect, and this end disconnects as soon as it can.
-    Leaves(usize),
+    Disconnects(usize),
     /// They connect, and both ends disconnect as soon as they can.
-    BothLeave,
+    BothDisconnect,
     /// They connect and stay.
     Stay,
-    /// The server refuses.
-    Refuses,
+    /// The server rejects.
+    Rejects,
     /// The server never answers.
-    Hesitates,
+    NeverAnswers,
     /// The server does not listen.
-    Deaf,
+    NotListening,
     /// The client aborts its attempt when the server's program has seen the request.
     Aborts,
     /// The client aborts when it has been accepted.
-    Repents,
+    AbortsAccepted,
     /// The client asks for a datagram service.
-    Asks,
+    Resolves,
     /// The client asks for a datagram service, and is refused.
-    AsksInVain,
+    ResolvesRefused,
 }
 
 impl Plan {
     const ALL: [Self; 11] = [
-        Self::Leaves(CLIENT),
-        Self::Leaves(SERVER),
-        Self::BothLeave,
+        Self::Disconnects(CLIENT),
+        Self::Disconnects(SERVER),
+        Self::BothDisconnect,
         Self::Stay,
-        Self::Refuses,
-        Self::Hesitates,
-        Self::Deaf,
+        Self::Rejects,
+        Self::NeverAnswers,
+        Self::NotListening,
         Self::Aborts,
-        Self::Repents,
-        Self::Asks,
-        Self::AsksInVain,
+        Self::AbortsAccepted,
+        Self::Resolves,
+        Self::ResolvesRefused,
     ];
 
     /// The messages of a run without loss, in the order of their attributes.
     fn messages(self) -> &'static [&'static str] {
         match self {
-            Self::Leaves(_) | Self::BothLeave => &["REQ", "REP", "RTU", "DREQ", "DREP"],
+            Self::Disconnects(_) | Self::BothDisconnect => &["REQ", "REP", "RTU", "DREQ", "DREP"],
             Self::Stay => &["REQ", "REP", "RTU"],
-            Self::Refuses | Self::Deaf => &["REQ", "REJ"],
-            Self::Hesitates => &["REQ", "MRA", "REJ"],
+            Self::Rejects | Self::NotListening => &["REQ", "REJ"],
+            Self::NeverAnswers => &["REQ", "MRA", "REJ"],
             Self::Aborts => &["REQ", "REJ"],
-            Self::Repents => &["REQ", "REP", "REJ"],
-            Self::Asks | Self::AsksInVain => &["SIDR_REQ", "SIDR_REP"],
+            Self::AbortsAccepted => &["REQ", "REP", "REJ"],
+            Self::Resolves | Self::ResolvesRefused => &["SIDR_REQ", "SIDR_REP"],
         }
     }
 }
@@ -100,8 +100,8 @@ struct World<F> {
     plan: Plan,
     now: Instant,
     ends: [Manager; 2],
-    /// Messages under way: when they arrive, where, and their bytes.
-    flying: Vec<(Instant, usize, Vec<u8>)>,
+    /// Messages in flight: when they arrive, where, and their bytes.
+    in_flight: Vec<(Instant, usize, Vec<u8>)>,
     /// Tells the delay of each copy of a message from its name and how often it was sent before.
     fate: F,
     sent: Vec<&'static str>,
@@ -110,30 +110,30 @@ struct World<F> {
 }
 
 impl<F: FnMut(&'static str, usize) -> Vec<Duration>> World<F> {
-    /// Runs until nothing is under way and no timer runs. Returns what both programs were told.
+    /// Runs until nothing is in flight and no timer runs. Returns what both programs were told.
     fn run(plan: Plan, fate: F) -> [Told; 2] {
         let mut ends = [0, 1].map(|end| Manager::new(address(end), end as u64, 100 * end as u32));
-        if plan != Plan::Deaf {
+        if plan != Plan::NotListening {
             ends[SERVER].listen(CONNECTIONS);
             ends[SERVER].listen(DATAGRAMS);
         }
         let (now, client) = (Instant::ZERO, &mut ends[CLIENT]);
         let attempt = match plan {
-            Plan::Asks | Plan::AsksInVain => {
+            Plan::Resolves | Plan::ResolvesRefused => {
                 client.resolve(now, address(SERVER), DATAGRAMS, parameters(5).private)
             }
             _ => client.connect(now, address(SERVER), CONNECTIONS, 3, true, parameters(5)),
         };
-        let (flying, sent, told) = (Vec::new(), Vec::new(), [Vec::new(), Vec::new()]);
-        let mut world = Self { plan, now, ends, flying, fate, sent, told, attempt };
+        let (in_flight, sent, told) = (Vec::new(), Vec::new(), [Vec::new(), Vec::new()]);
+        let mut world = Self { plan, now, ends, in_flight, fate, sent, told, attempt };
         world.carry();
         while let Some(next) = world.next() {
             world.now = next;
-            assert!(world.now < Instant::ZERO + LONGEST, "{plan:?} comes to no end: {:?}", world.told);
+            assert!(world.now < Instant::ZERO + LONGEST, "{plan:?} does not end: {:?}", world.told);
             world.ends.iter_mut().for_each(|end| end.handle_deadline(next));
-            world.flying.sort_by_key(|message| message.0);
-            while world.flying.first().is_some_and(|message| message.0 <= next) {
-                let (_, to, bytes) = world.flying.remove(0);
+            world.in_flight.sort_by_key(|message| message.0);
+            while world.in_flight.first().is_some_and(|message| message.0 <= next) {
+                let (_, to, bytes) = world.in_flight.remove(0);
                 world.ends[to].receive(next, address(1 - to), &bytes);
                 world.act();
             }
@@ -144,7 +144,7 @@ impl<F: FnMut(&'static str, usize) -> Vec<Duration>> World<F> {
     }
 
     fn next(&self) -> Option<Instant> {
-        let arrivals = self.flying.iter().map(|message| message.0);
+        let arrivals = self.in_flight.iter().map(|message| message.0);
         arrivals.chain(self.ends.iter().filter_map(Manager::next_deadline)).min()
     }
 
@@ -157,7 +157,7 @@ impl<F: FnMut(&'static str, usize) -> Vec<Duration>> World<F> {
                 let before = self.sent.iter().filter(|&&other| other == name).count();
                 self.sent.push(name);
                 for delay in (self.fate)(name, before) {
-                    self.flying.push((self.now + delay, 1 - end, bytes.to_vec()));
+                    self.in_flight.push((self.now + delay, 1 - end, bytes.to_vec()));
                 }
             }
         }
@@ -175,34 +175,34 @@ impl<F: FnMut(&'static str, usize) -> Vec<Duration>> World<F> {
 
     fn answer(&mut self, end: usize, event: Event) -> &'static str {
         let (plan, now, manager) = (self.plan, self.now, &mut self.ends[end]);
-        let leaves = plan == Plan::Leaves(end) || plan == Plan::BothLeave;
+        let disconnects = plan == Plan::Disconnects(end) || plan == Plan::BothDisconnect;
         match event {
             Event::Requested { id, .. } => {
                 match plan {
-                    Plan::Hesitates => {}
-                    Plan::Refuses => assert!(manager.reject(now, id, Reject::CONSUMER, Vec::new())),
+                    Plan::NeverAnswers => {}
+                    Plan::Rejects => assert!(manager.reject(now, id, Reject::CONSUMER, Vec::new())),
                     Plan::Aborts => self.ends[CLIENT].forget(now, self.attempt),
                     _ => assert!(manager.accept(now, id, parameters(6))),
                 }
                 "requested"
             }
             Event::Accepted { id, .. } => {
-                if plan == Plan::Repents {
+                if plan == Plan::AbortsAccepted {
                     manager.forget(now, id);
-                } else if manager.establish(now, id) && leaves {
+                } else if manager.establish(now, id) && disconnects {
                     manager.disconnect(now, id);
                 }
                 "accepted"
             }
             Event::Established(id) => {
-                if leaves {
+                if disconnects {
                     manager.disconnect(now, id);
                 }
                 "established"
             }
             Event::DatagramsRequested { id, .. } => {
                 let reply = Reply { queue_pair: 6, queue_key: 1, private: Vec::new() };
-                if plan == Plan::AsksInVain {
+                if plan == Plan::ResolvesRefused {
                     assert!(manager.reject(now, id, Reject::CONSUMER, Vec::new()));
                 } else {
                     assert!(manager.answer(now, id, 0, reply));
@@ -231,7 +231,7 @@ fn parameters(queue_pair: u32) -> Parameters {
     }
 }
 
-fn undisturbed(plan: Plan) -> [Told; 2] {
+fn without_loss(plan: Plan) -> [Told; 2] {
     World::run(plan, |_, _| vec![DELAY])
 }
 
@@ -239,20 +239,20 @@ fn undisturbed(plan: Plan) -> [Told; 2] {
 fn without_loss_both_programs_are_told() {
     for (plan, client, server) in [
         (
-            Plan::Leaves(CLIENT),
+            Plan::Disconnects(CLIENT),
             &["accepted", "disconnected"][..],
             &["requested", "established", "disconnected"][..],
         ),
         (Plan::Stay, &["accepted"], &["requested", "established"]),
-        (Plan::Refuses, &["rejected"], &["requested"]),
-        (Plan::Hesitates, &["unreachable"], &["requested", "rejected"]),
-        (Plan::Deaf, &["rejected"], &[]),
+        (Plan::Rejects, &["rejected"], &["requested"]),
+        (Plan::NeverAnswers, &["unreachable"], &["requested", "rejected"]),
+        (Plan::NotListening, &["rejected"], &[]),
         (Plan::Aborts, &[], &["requested", "rejected"]),
-        (Plan::Repents, &["accepted"], &["requested", "rejected"]),
-        (Plan::Asks, &["accepted"], &["requested"]),
-        (Plan::AsksInVain, &["rejected"], &["requested"]),
+        (Plan::AbortsAccepted, &["accepted"], &["requested", "rejected"]),
+        (Plan::Resolves, &["accepted"], &["requested"]),
+        (Plan::ResolvesRefused, &["rejected"], &["requested"]),
     ] {
-        assert_eq!(undisturbed(plan), [client.to_vec(), server.to_vec()], "{plan:?}");
+        assert_eq!(without_loss(plan), [client.to_vec(), server.to_vec()], "{plan:?}");
     }
 }
 
@@ -263,7 +263,7 @@ fn each_message_may_be_lost_again_and_again() {
         for &lost in plan.messages() {
             for times in [1, 2, 5] {
                 // The REJ of a client that gives up is not answered, so the server learns of it only while it asks.
-                if lost == "REJ" && matches!(plan, Plan::Aborts | Plan::Hesitates) {
+                if lost == "REJ" && matches!(plan, Plan::Aborts | Plan::NeverAnswers) {
                     continue;
                 }
                 let told =
@@ -273,7 +273,7 @@ fn each_message_may_be_lost_again_and_again() {
                             if name == lost && before < times { Vec::new() } else { vec![DELAY] }
                         },
                     );
-                assert_eq!(told, undisturbed(plan), "{plan:?}, {lost} was lost {times} times");
+                assert_eq!(told, without_loss(plan), "{plan:?}, {lost} was lost {times} times");
             }
         }
     }
@@ -291,7 +291,7 @@ fn each_message_may_arrive_again() {
                             if name == repeated { vec![DELAY, DELAY + later] } else { vec![DELAY] }
                         },
                     );
-                assert_eq!(told, undisturbed(plan), "{plan:?}, {repeated} arrives again {later:?} later");
+                assert_eq!(told, without_loss(plan), "{plan:?}, {repeated} arrives again {later:?} later");
             }
         }
     }
@@ -299,32 +299,28 @@ fn each_message_may_arrive_again() {
 
 /// If one message never arrives, both ends are told that there is no connection.
 #[test]
-fn what_never_arrives_is_noticed() {
+fn both_ends_notice_a_message_that_never_arrives() {
     for (plan, lost, client, server) in [
         (Plan::Stay, "REQ", &["unreachable"][..], &[][..]),
         (Plan::Stay, "REP", &["rejected"], &["requested", "unreachable"]),
         (Plan::Stay, "RTU", &["accepted", "disconnected"], &["requested", "unreachable"]),
-        (Plan::Refuses, "REJ", &["unreachable"], &["requested"]),
+        (Plan::Rejects, "REJ", &["unreachable"], &["requested"]),
         (
-            Plan::Leaves(CLIENT),
+            Plan::Disconnects(CLIENT),
             "DREP",
             &["accepted", "disconnected"],
             &["requested", "established", "disconnected"],
         ),
-        (Plan::Asks, "SIDR_REQ", &["unreachable"], &[]),
-        (Plan::Asks, "SIDR_REP", &["unreachable"], &["requested"]),
+        (Plan::Resolves, "SIDR_REQ", &["unreachable"], &[]),
+        (Plan::Resolves, "SIDR_REP", &["unreachable"], &["requested"]),
     ] {
         let told = World::run(plan, |name, _| if name == lost { Vec::new() } else { vec![DELAY] });
         assert_eq!(told, [client.to_vec(), server.to_vec()], "{plan:?} without {lost}");
     }
     // Nothing arrives after the connection was made.
-    let told =
-        World::run(
-            Plan::BothLeave,
-            |name, _| {
-                if matches!(name, "DREQ" | "DREP") { Vec::new() } else { vec![DELAY] }
-            },
-        );
+    let told = World::run(Plan::BothDisconnect, |name, _| {
+        if matches!(name, "DREQ" | "DREP") { Vec::new() } else { vec![DELAY] }
+    });
     let client = vec!["accepted", "disconnected"];
     assert_eq!(told, [client, vec!["requested", "established", "disconnected"]]);
 }
@@ -344,7 +340,7 @@ impl Random {
 /// Up to a third of the messages are lost, each may be repeated, and all are delayed by up to 700 ms, so that they
 /// overtake each other and arrive after the next attempt.
 #[test]
-fn any_disorder_comes_to_an_end() {
+fn every_attempt_ends_under_loss_and_reordering() {
     let mut connected = 0;
     for seed in 0..2_000 {
         for plan in Plan::ALL {
@@ -355,7 +351,7 @@ fn any_disorder_comes_to_an_end() {
                 (0..copies).map(|_| DELAY + Duration::from_us(random.below(700_000))).collect()
             });
             let context = format!("seed {seed}, {plan:?}: {client:?}, {server:?}");
-            let asked = !matches!(plan, Plan::Deaf);
+            let asked = !matches!(plan, Plan::NotListening);
             assert_eq!(
                 server.iter().filter(|&&told| told == "requested").count(),
                 usize::from(asked),
@@ -367,17 +363,17 @@ fn any_disorder_comes_to_an_end() {
                     assert_eq!((end(&client), end(&server)), ("accepted", "established"), "{context}");
                     connected += 1;
                 }
-                Plan::Leaves(_) | Plan::BothLeave => {
+                Plan::Disconnects(_) | Plan::BothDisconnect => {
                     assert_eq!((end(&client), end(&server)), ("disconnected", "disconnected"), "{context}");
                     connected += usize::from(client.contains(&"accepted"));
                 }
-                Plan::Asks => assert_eq!(client, ["accepted"], "{context}"),
-                Plan::Refuses | Plan::Deaf | Plan::AsksInVain => {
+                Plan::Resolves => assert_eq!(client, ["accepted"], "{context}"),
+                Plan::Rejects | Plan::NotListening | Plan::ResolvesRefused => {
                     assert_eq!(client, ["rejected"], "{context}")
                 }
-                Plan::Hesitates => assert_eq!(client, ["unreachable"], "{context}"),
+                Plan::NeverAnswers => assert_eq!(client, ["unreachable"], "{context}"),
                 Plan::Aborts => assert!(client.is_empty(), "{context}"),
-                Plan::Repents => {
+                Plan::AbortsAccepted => {
                     assert!(matches!(end(&server), "rejected" | "unreachable"), "{context}");
                 }
             }
