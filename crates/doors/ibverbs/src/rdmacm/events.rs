@@ -66,7 +66,7 @@ pub struct EventChannel {
 }
 
 impl EventChannel {
-    /// A channel behind a [`counting_descriptor`].
+    /// A channel whose descriptor counts the events that wait.
     pub fn new(fd: RawFd) -> Self {
         Self { fd, waiting: Mutex::default() }
     }
