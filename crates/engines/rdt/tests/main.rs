@@ -3,6 +3,7 @@
 mod claims;
 mod client;
 mod cluster;
+mod forks;
 #[path = "../../golden_scripts.rs"]
 mod golden_scripts;
 mod hostile;
