@@ -85,8 +85,8 @@ expect 'one log' "$weft" bench rdt --type ycsb --system waverunner --commit loca
 expect 'callers leader' "$weft" bench rdt --type ycsb --system waverunner --callers leader
 expect 'calls no engine' "$weft" bench rdt --type account --system hamband --configuration rpc
 expect 'choose --crash replica' "$weft" bench rdt-crash --crash leader --type g-set
-expect 'nobody is called `node`' "$weft" bench rdt-crash --crash node
-expect 'nobody is crashed' "$weft" bench rdt-crash --system waverunner
+expect 'there is no role `node`' "$weft" bench rdt-crash --crash node
+expect 'no node is crashed' "$weft" bench rdt-crash --system waverunner
 expect 'choose 3 to 8 nodes' "$weft" bench rdt-crash --nodes 2
 expect 'separated by commas' "$weft" bench rdt-crash --updates 15,120
 expect 'nothing tells that another one leads' "$weft" bench rdt-crash --updates 0
@@ -422,7 +422,7 @@ expect 'cannot be used with' "$weft" init --nodes 3 --addresses 10.0.0.1 --dir n
 expect 'belongs to node 0 already' "$weft" init --addresses 10.0.0.1,10.0.0.1 --dir new
 expect 'give an IPv4 or IPv6 address or a host name' "$weft" init --addresses 10.0.0.256 --dir new
 expect 'over one version of IP, so give addresses of one, or names' "$weft" init --addresses 10.0.0.1,fd00::1 --dir new
-expect 'nobody can send to address fe80::1' "$weft" init --addresses fe80::1 --dir new
+expect 'no datagram can be sent to address fe80::1' "$weft" init --addresses fe80::1 --dir new
 expect 'a name has 1 to 32 letters' "$weft" init --name 'two words' --dir new
 
 # Requests to a cluster.

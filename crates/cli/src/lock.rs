@@ -102,7 +102,7 @@ impl LockArguments {
             Request::Query { name } => match locks.query(name).wait()? {
                 Some(holder) => self.held(name, &holder, Verdict::Good),
                 None => {
-                    self.deliver(name, "free: nobody holds it", "free", json!({}))?;
+                    self.deliver(name, "free: no client holds it", "free", json!({}))?;
                     Ok(verdict(false))
                 }
             },
@@ -189,7 +189,7 @@ fn renewing(locks: &Locks, name: &str, mut lease: Lease) -> impl FnMut() -> Resu
         }
         match renewal.take_if(|answer| answer.is_ready()).map(|answer| answer.wait()) {
             Some(Ok(Some(renewed))) => lease = renewed,
-            Some(Ok(None)) => return Err("somebody else has held it since".to_owned()),
+            Some(Ok(None)) => return Err("another client has held it since".to_owned()),
             // A request without an answer is repeated while there is time.
             Some(Err(_)) | None => {}
         }

@@ -94,7 +94,7 @@ impl LogArguments {
             Request::Status { .. } => {
                 let answer = log.status().wait()?;
                 let leader =
-                    answer.leader.map_or("nobody leads".to_owned(), |leader| format!("node {leader} leads"));
+                    answer.leader.map_or("no node leads".to_owned(), |leader| format!("node {leader} leads"));
                 let line = format!("{} entries applied, {} decided; {leader}", answer.index, answer.decided);
                 let object = json!({
                     "log": name,

@@ -201,7 +201,7 @@ pub(crate) fn reads(name: &str) -> Result<ReadPolicy, String> {
     match name {
         "any" => Ok(ReadPolicy::AnyReplica),
         "leader" => Ok(ReadPolicy::Leader),
-        _ => Err(format!("nobody is called `{name}`; choose any (every full replica) or leader")),
+        _ => Err(format!("there are no reads at `{name}`; choose any (every full replica) or leader")),
     }
 }
 

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_forgotten_is_told() {
+    fn a_forgotten_caller_is_told() {
         let (promise, pending) = pending::<u8>();
         drop(promise);
         assert_eq!(pending.wait(), Err(Error::Closed));

@@ -383,7 +383,7 @@ fn the_last_handle_may_be_dropped_by_whoever_is_woken() {
 }
 
 #[test]
-fn who_asks_nobody_is_told_what_may_have_happened() {
+fn a_client_without_an_answer_is_told_what_may_have_happened() {
     // Nothing listens on this port.
     let address = {
         let port = UdpPort::bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), &PortOptions::default()).unwrap();

@@ -509,7 +509,7 @@ impl Peers {
             }
             if !address.is_reachable() {
                 return refuse(format!(
-                    "nobody can send to address {address}; give the address at which the node is reached"
+                    "no datagram can be sent to address {address}; give the address at which the node is reached"
                 ));
             }
             if let Some(other) = peers[..node].iter().position(|earlier| earlier.address == *address) {

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_differs_is_told_from_whom() {
+    fn a_node_that_differs_is_told_from_which_member() {
         let mut registry = Registry::new(3, 3, None);
         assert_eq!(registry.register(node(0), &ledger(3, 1_000), NodeSet::EMPTY), None);
         assert_eq!(registry.register(node(2), &ledger(3, 1_000), NodeSet::EMPTY), None);

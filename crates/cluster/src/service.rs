@@ -1500,7 +1500,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_back_together_is_full_together() {
+    fn nodes_that_return_together_are_full_together() {
         let mut service = three_come_back();
         let epoch = service.view().epoch.0;
         for (ms, node) in [(100, 2), (110, 1)] {
@@ -1512,7 +1512,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_synced_waits_for_nobody_that_is_silent_and_in_no_view_that_must_come() {
+    fn a_synced_node_does_not_wait_for_a_silent_node_that_no_coming_view_needs() {
         let mut silent = three_come_back();
         let epoch = silent.view().epoch.0;
         for ms in [110, 140] {
@@ -1594,7 +1594,7 @@ mod tests {
     }
 
     #[test]
-    fn who_says_that_it_leaves_is_out_of_the_view_as_soon_as_another_is_heard() {
+    fn a_leaving_node_is_out_of_the_view_as_soon_as_another_is_heard() {
         let mut service = running(3);
         assert!(service.is_leased(NodeId::new(2).unwrap()));
         loses(&mut service, 10, 2);
@@ -1756,7 +1756,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_partitioned_from_a_member_that_dies_stays_in_its_place() {
+    fn a_node_partitioned_from_a_member_that_dies_stays_in_the_view() {
         let mut service = running(2);
         partitioned_until(&mut service, &[&[0], &[1]], 60);
         assert_eq!(service.partitioned(), NodeSet::EMPTY.with(NodeId::new(1).unwrap()));

@@ -55,7 +55,7 @@ impl Judgement {
     pub fn of_panic(panic: &(dyn Any + Send)) -> Self {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-        let wrong = format!("an assertion failed: {}", text.unwrap_or("nobody knows which"));
+        let wrong = format!("an assertion failed: {}", text.unwrap_or("no message"));
         Self { wrong: vec![wrong], log_hash: String::new() }
     }
 }
@@ -131,7 +131,7 @@ mod tests {
         let judged = |panic: Box<dyn Any + Send>| Judgement::of_panic(&*panic).wrong;
         assert_eq!(judged(Box::new("3 of them".to_owned())), ["an assertion failed: 3 of them"]);
         assert_eq!(judged(Box::new("none")), ["an assertion failed: none"]);
-        assert_eq!(judged(Box::new(3)), ["an assertion failed: nobody knows which"]);
+        assert_eq!(judged(Box::new(3)), ["an assertion failed: no message"]);
     }
 
     #[test]

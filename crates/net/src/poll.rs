@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_kept_waiting_polls_no_more_for_a_while() {
+    fn a_thread_that_is_kept_waiting_stops_polling_for_a_while() {
         let mut crowding = Crowding::NONE;
         crowding.note(at(0), at(499));
         assert!(crowding.lets_poll(at(499)), "another poller had a batch");
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn who_polls_undisturbed_for_as_long_as_it_had_paused_has_a_short_pause_the_next_time() {
+    fn undisturbed_polling_for_as_long_as_a_pause_shortens_the_next_pause() {
         let mut crowding = Crowding::NONE;
         crowding.note(at(0), at(1_000));
         crowding.note(at(21_000), at(22_000));

@@ -217,7 +217,7 @@ fn transactions() -> (TransactionHalf, Card) {
 }
 
 #[test]
-fn who_founds_the_tables_keeps_them_and_who_comes_later_empties_them() {
+fn a_founder_keeps_its_tables_and_a_later_member_empties_them() {
     let joins = NodeSet::EMPTY.with(node(1));
     for (epoch, joining, keeps) in
         [(1, NodeSet::EMPTY, true), (1, joins, false), (2, NodeSet::EMPTY, false), (2, joins, false)]

@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_greet_or_takes_nothing_is_left() {
+    fn a_client_leaves_a_node_that_does_not_greet_or_accepts_nothing() {
         let mut client = client();
         for _ in 0..3 {
             assert_eq!(says(&mut client), [(0, None)]);
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_called_and_says_nothing_leaves_it_unknown() {
+    fn a_silent_node_leaves_the_outcome_unknown() {
         let mut client = client();
         receives(&mut client, 1, 0, welcome(5));
         says(&mut client);

@@ -532,7 +532,7 @@ mod tests {
     /// A process repeats the request for a failed connection only long after the last answer, and receives
     /// the missing calls then. The measurement must wait for it.
     #[test]
-    fn who_lacks_calls_when_all_is_answered_is_waited_for() {
+    fn a_run_waits_for_replicas_that_lack_calls() {
         let bench = RdtBench {
             system: System::Hamband,
             configuration: Configuration::Buffered,

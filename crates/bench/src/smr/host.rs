@@ -110,7 +110,7 @@ impl RunRecord {
     /// Records that a node has applied this entry.
     fn told(&mut self, node: usize, at: u64, append: &Append<'_>) {
         if append.content != content(append.origin, append.sequence) {
-            self.log.violation(format!("node{node} tells entry {at}, which nobody has appended"));
+            self.log.violation(format!("node{node} tells entry {at}, which no client has appended"));
         }
         self.log.applied(node, at, (append.origin, append.sequence));
     }

@@ -219,7 +219,7 @@ impl SmrBench {
         let books = cluster.books.borrow();
         let timeline = cluster.log(1).map(|log| log.group().timeline());
         let (Some(timeline), Some(first)) = (timeline, books.first_answer_at[1]) else {
-            wrong.push(format!("seed {seed}: nobody leads after the crash"));
+            wrong.push(format!("seed {seed}: no node leads after the crash"));
             return (None, wrong);
         };
         let between = |from: Instant, to: Instant| to.saturating_since(from).as_ns();

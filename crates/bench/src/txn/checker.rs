@@ -49,7 +49,7 @@ impl Checker {
         let (mut reads, mut writes) = (Vec::new(), Vec::new());
         for attempt in answers.drain(..) {
             let Some(record) = self.recorded.remove(&attempt.id) else {
-                assert!(!attempt.committed, "{} has committed and nobody has recorded it", attempt.id);
+                assert!(!attempt.committed, "{} has committed and no client has recorded it", attempt.id);
                 continue;
             };
             if !attempt.committed {

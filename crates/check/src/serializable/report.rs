@@ -251,7 +251,7 @@ impl fmt::Display for Violation {
                 Ok(())
             }
             Self::Unwritten { reader, key, version } => {
-                write!(f, "{reader} read version {version} of key {key:#x}, which nobody wrote")
+                write!(f, "{reader} read version {version} of key {key:#x}, which no transaction wrote")
             }
             Self::AbortedRead { reader, key, version, writer } => {
                 write!(
@@ -286,7 +286,7 @@ impl fmt::Display for Violation {
                 write!(f, ", although {writer} committed version {version}")
             }
             Self::FromNowhere { replica, key, version } => {
-                write!(f, "{replica} holds version {version} of key {key:#x}, which nobody committed")
+                write!(f, "{replica} holds version {version} of key {key:#x}, which no transaction committed")
             }
         }
     }

@@ -139,7 +139,7 @@ fn a_stale_read_is_serializable_but_not_strictly() {
 }
 
 #[test]
-fn who_starts_as_another_ends_is_concurrent() {
+fn a_transaction_that_starts_as_another_ends_is_concurrent() {
     Run::default().commit((0, 10), &[], &[(A, 1)]).commit((10, 20), &[(A, 0)], &[]).passes();
 }
 
@@ -297,7 +297,7 @@ fn a_phantom_is_found() {
 }
 
 #[test]
-fn who_has_no_answer_counts_only_if_seen() {
+fn a_transaction_without_an_answer_counts_only_if_seen() {
     let report = Run::default()
         .add(0, Fate::Unknown, &present(&[(A, 0)]), &present(&[(A, 1)]))
         .commit((50, 60), &[(A, 0)], &[(A, 2)])

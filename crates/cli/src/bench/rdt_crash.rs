@@ -94,7 +94,7 @@ impl Task for RdtCrashOptions {
 impl RdtCrashOptions {
     fn bench(&self) -> Result<CrashBench, Failure> {
         if let Some(log) = self.systems.iter().find(|system| system.is_ordered()) {
-            return Err(Failure::new(format!("in {log} nobody is crashed; choose --system weft,hamband")));
+            return Err(Failure::new(format!("in {log} no node is crashed; choose --system weft,hamband")));
         }
         let experiments = self.experiments()?;
         let a_leader_crashes = experiments.iter().any(|(victim, _)| *victim == Victim::Leader);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn who_crashes_suits_the_type() {
+    fn the_victim_suits_the_type() {
         let experiments = |line| parse(line).unwrap().experiments();
         assert_eq!(experiments("rdt-crash").unwrap().len(), 3);
         assert_eq!(experiments("rdt-crash --type pn-set").unwrap().len(), 1);

@@ -96,7 +96,7 @@ fn check_membership(section: &Section<'_>, peers: &Peers) -> Result<MembershipPl
     let address: Place = section.parsed(&keys::SERVICE_ADDRESS)?;
     let refuse = |reason: String| Err(section.refuse(&keys::SERVICE_ADDRESS, reason));
     if address.port == 0 || !address.host.is_reachable() {
-        return refuse("nobody can send there; give the service's address and port".to_owned());
+        return refuse("no datagram can be sent there; give the service's address and port".to_owned());
     }
     let node = section.optional_number(&keys::SERVICE_NODE)?;
     let node = node.map(|node| {

@@ -251,7 +251,7 @@ fn every_contradiction_has_its_own_line() {
             "127.0.0.2",
             "line 5: [membership] address = \"127.0.0.2\": give an IPv4 or IPv6 address or a host name, and a port",
         ),
-        ("127.0.0.2:4794", "127.0.0.2:0", "nobody can send there"),
+        ("127.0.0.2:4794", "127.0.0.2:0", "no datagram can be sent there"),
         ("127.0.0.2:4794", "127.0.0.2:14793", "port 14793 belongs to node 1 already"),
         ("127.0.0.2:4794", "127.0.0.2:4791", "port 4791 belongs to node 1 already"),
         ("127.0.0.2:4794", "10.0.0.1:4794", "node 1 runs the service, and is at 127.0.0.2"),
@@ -280,7 +280,11 @@ fn every_contradiction_has_its_own_line() {
             "\"fd00::1\"\n",
             "line 13: [[node]] 1: 127.0.0.2 is an IPv4 address, and node 0 is at fd00::1: all talk over one version of IP",
         ),
-        ("\"127.0.0.1\"\n", "\"fe80::1\"\n", "line 10: [[node]] 0: nobody can send to address fe80::1"),
+        (
+            "\"127.0.0.1\"\n",
+            "\"fe80::1\"\n",
+            "line 10: [[node]] 0: no datagram can be sent to address fe80::1",
+        ),
         (
             "127.0.0.2:4794\"\nnode = 1",
             "[fd00::1]:4794\"",
@@ -291,7 +295,11 @@ fn every_contradiction_has_its_own_line() {
             "::1:4794",
             "line 5: [membership] address = \"::1:4794\": give an IPv4 or IPv6 address or a host name, and a port",
         ),
-        ("\"127.0.0.1\"\n", "\"0.0.0.0\"\n", "line 10: [[node]] 0: nobody can send to address 0.0.0.0"),
+        (
+            "\"127.0.0.1\"\n",
+            "\"0.0.0.0\"\n",
+            "line 10: [[node]] 0: no datagram can be sent to address 0.0.0.0",
+        ),
         (
             "\"127.0.0.1\"\n",
             "\"127.0.0.2\"\n",

@@ -582,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn who_would_be_taken_for_a_forgotten_client_goes_on_beyond_the_horizon() {
+    fn a_client_that_would_be_taken_for_a_forgotten_one_continues_beyond_the_horizon() {
         let mut client = client();
         let asks = |client: &mut Client| {
             let mut payload = Vec::new();
@@ -621,7 +621,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_written_says_goodbye_to_every_node() {
+    fn a_client_that_has_written_says_goodbye_to_every_node() {
         let mut reader = client();
         reader.leave();
         assert_eq!(sent(&mut reader), [0; 0], "no node remembers it");

@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_forgotten_stays_so() {
+    fn a_forgotten_client_stays_forgotten() {
         let forgotten = |horizon| Err(NotAdmitted::Forgotten { horizon });
         let mut sessions = sessions(2);
         for client in [5, 7] {

@@ -66,7 +66,7 @@ fn shows(bug: PlantedBug, name: &str, nodes: usize, schedule: fn(&mut Cluster)) 
 
 /// A sends a call to B only, and crashes. The remaining nodes must all get the call.
 #[test]
-fn who_does_not_ask_others_for_what_the_dead_have_sent_stays_behind() {
+fn a_replica_that_does_not_ask_for_the_calls_of_dead_peers_stays_behind() {
     shows(PlantedBug::NotUniform, "g-counter", 3, |cluster| {
         cluster.cut(0, &[2], true);
         cluster.invoke(0, "increment", [1, 0, 0, 0]);
@@ -79,7 +79,7 @@ fn who_does_not_ask_others_for_what_the_dead_have_sent_stays_behind() {
 /// A's call is answered, since A and B have it. A loses its memory, and rejoins where it can reach only C,
 /// which never had the call.
 #[test]
-fn who_joins_with_what_one_has_forgets_what_another_has() {
+fn a_replica_that_joins_from_one_member_lacks_the_calls_of_another() {
     shows(PlantedBug::HastyJoin, "g-counter", 3, |cluster| {
         cluster.cut(0, &[2], true);
         cluster.invoke(0, "increment", [1, 0, 0, 0]);

@@ -18,7 +18,7 @@ const Y: usize = 4;
 /// Y with one of B's; then A and B crash. X, Y and all others get from each other the calls that they lack. So
 /// X and Y must not have these calls only as part of their objects, because single calls cannot be read there.
 #[test]
-fn who_has_taken_a_snapshot_can_pass_on_what_was_in_it() {
+fn a_replica_can_pass_on_the_calls_in_a_snapshot() {
     let mut cluster =
         Cluster::new(1, ReplicaParameters { reduce: MethodSet::EMPTY, ..small("g-counter", 7) });
     cluster.asking = false;
@@ -74,7 +74,7 @@ fn who_has_taken_a_snapshot_can_pass_on_what_was_in_it() {
 /// Node 2 cannot apply these, so no log slot becomes free. Now node 1 restarts in a new incarnation. While it
 /// is alive, no other node sends its deposits to node 2; and no log can include it before there is room.
 #[test]
-fn who_joins_passes_on_what_others_wait_for() {
+fn a_joining_replica_passes_on_the_calls_that_others_wait_for() {
     let account = || small("account", 3);
     for parameters in [account(), ReplicaParameters { reduce: MethodSet::EMPTY, ..account() }] {
         joins_while_the_log_stands_still(parameters);

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn who_joins_does_not_know_what_was_before() {
+    fn a_joining_node_does_not_know_earlier_outcomes() {
         let mut server = server();
         server.joins();
         assert_eq!(places(&server, None), (true, vec![]));
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn who_joins_again_does_not_know_what_was_decided_meanwhile() {
+    fn a_rejoining_node_does_not_know_what_was_decided_meanwhile() {
         let mut server = server();
         decide(&mut server, 4, 0, &[0; 20]);
         server.joins();

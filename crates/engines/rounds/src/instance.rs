@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn who_trusts_too_few_only_adopts() {
+    fn a_node_that_trusts_too_few_only_adopts() {
         let mut group = open(&[Members::first(5); 5]);
         // Member 0 receives records of one other member only: two of five are fewer than a quorum.
         let cut = |_, to| to == 0;

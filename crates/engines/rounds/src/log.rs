@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_silent_for_longest_is_forgotten() {
+    fn the_client_that_was_silent_for_longest_is_forgotten() {
         let mut state = State::new(64);
         for client in 0..=CLIENTS as u64 {
             state.execute(&request(client, 1, Operation::Put, 0, b"x"));

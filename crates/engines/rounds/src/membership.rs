@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_stays_until_its_instances_are_over() {
+    fn a_leaving_member_stays_until_its_instances_are_over() {
         let mut membership = membership();
         membership.leave();
         assert_eq!(membership.propose(), Some(Change { add: Members::EMPTY, remove: Members::only(0) }));

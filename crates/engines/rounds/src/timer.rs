@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_far_behind_gains_an_eighth_of_a_period_each_round() {
+    fn a_node_far_behind_gains_an_eighth_of_a_period_each_round() {
         let behind = slow_member_lags(350, 0, 6);
         assert_eq!(behind[..5], [350, 350, 300, 250, 200]);
     }
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_ahead_keeps_its_period() {
+    fn a_node_that_is_ahead_keeps_its_period() {
         let mut timer = RoundTimer::new(cycles(400), cycles(300));
         timer.arm(Instant::ZERO);
         timer.advance();

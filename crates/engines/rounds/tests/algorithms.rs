@@ -61,7 +61,7 @@ fn crashed_members_are_removed_at_the_same_time_everywhere() {
 }
 
 #[test]
-fn who_omits_learns_that_it_is_suspected_and_stops() {
+fn a_node_that_omits_learns_that_it_is_suspected_and_stops() {
     let mut group = group::<Detector>(3);
     group.rounds(3, |_, _| false);
     group.rounds(1, |from, to| (from, to) == (1, 2));

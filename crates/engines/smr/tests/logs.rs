@@ -112,7 +112,7 @@ fn until(cluster: &mut Cluster, condition: impl Fn(&Cluster) -> bool) {
 /// indices. Then two nodes restart with a snapshot of the state, so that their logs lack the decided entries, and
 /// the two nodes that have them crash. The former leader must not take its own entries for decided.
 #[test]
-fn who_has_only_a_copy_outvotes_nobody() {
+fn a_replica_that_has_only_a_copy_outvotes_no_other() {
     let mut parameters = small(5, Delivery::WriteThrough);
     parameters.group.slots = 64;
     let mut cluster = Cluster::new(0, parameters);

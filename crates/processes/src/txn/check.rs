@@ -54,7 +54,7 @@ impl Checked {
         }
         let unrecorded = answered.values().filter(|attempt| attempt.committed).count();
         if unrecorded > 0 {
-            wrong.push(format!("{unrecorded} transactions have committed and nobody has recorded them"));
+            wrong.push(format!("{unrecorded} transactions have committed and no client has recorded them"));
         }
         let nodes = records.len();
         for (index, record) in records.iter().enumerate() {
@@ -197,7 +197,7 @@ mod tests {
         let refused = |_: &mut Vec<Record>, told: &mut ClientRecord| told.attempts[0].committed = false;
         assert!(check(refused).report.is_violated(), "what was refused was read");
         let unrecorded = |records: &mut Vec<Record>, _: &mut ClientRecord| drop(records[0].attempts.pop());
-        assert!(check(unrecorded).wrong[0].contains("nobody has recorded"));
+        assert!(check(unrecorded).wrong[0].contains("no client has recorded"));
         let silent = |records: &mut Vec<Record>, _: &mut ClientRecord| records[0].objects = None;
         assert!(check(silent).wrong[0].contains("did not say"));
     }

@@ -69,5 +69,5 @@ pub(super) fn measure(bench: &RdtBench, number: u64) -> Result<FailOver, String>
     }
     run.seen
         .and_then(|seen| seen.fail_over)
-        .ok_or_else(|| format!("seed {seed}: nobody leads after the crash"))
+        .ok_or_else(|| format!("seed {seed}: no node leads after the crash"))
 }

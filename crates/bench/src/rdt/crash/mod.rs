@@ -79,7 +79,7 @@ impl FromStr for Victim {
     fn from_str(text: &str) -> Result<Self, String> {
         let known = Self::ALL.into_iter().find(|known| known.name() == text);
         known.ok_or_else(|| {
-            format!("nobody is called `{text}`; choose {}", Self::ALL.map(Self::name).join(", "))
+            format!("there is no role `{text}`; choose {}", Self::ALL.map(Self::name).join(", "))
         })
     }
 }

@@ -91,7 +91,7 @@ impl CrashResult {
         let more = |with: f64, without: f64| (with / without - 1.0) * 100.0;
         let mut wrong = [before.findings(), after.findings()].concat();
         if crash == Victim::Leader && seen.fail_over.is_none() {
-            wrong.push("nobody leads after the crash".to_owned());
+            wrong.push("no node leads after the crash".to_owned());
         }
         Self {
             crash,
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn who_survives_does_the_rest_and_nothing_is_lost() {
+    fn survivors_do_the_rest_and_nothing_is_lost() {
         let report = bench().run("again".to_owned(), |_| {});
         assert_eq!(report.checked, "holds", "{}", report.to_text());
         assert_eq!((report.experiments.len(), report.fail_overs.len()), (6, 2));

@@ -136,7 +136,7 @@ impl RunRecord {
         let mut history = History::default();
         for (id, told) in &self.told {
             if matches!(told.fate, Fate::Committed { .. }) && !self.records.contains_key(id) {
-                self.wrong.push(format!("{id} has committed, and nobody has recorded it"));
+                self.wrong.push(format!("{id} has committed, and no client has recorded it"));
             }
         }
         for (id, record) in &self.records {

@@ -152,7 +152,7 @@ mod tests {
     /// later, from their origin. Nothing else arrives then that would make the node examine its own ring, and
     /// without the call it does not become full.
     #[test]
-    fn who_joins_takes_in_own_calls_when_what_they_depend_on_has_come() {
+    fn a_joining_replica_applies_its_own_calls_after_their_dependencies() {
         let kind = Type::shipped("2p-set", &Bounds::uniform(4)).unwrap();
         let [insert, remove] = ["insert", "remove"].map(|name| kind.definition().method(name).unwrap());
         let parameters = ReplicaParameters { reduce: MethodSet::EMPTY, ..ReplicaParameters::new(kind, 3) };

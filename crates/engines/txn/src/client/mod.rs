@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_greet_or_refuses_is_left() {
+    fn a_client_leaves_a_node_that_does_not_greet_or_refuses() {
         let mut client = client();
         for _ in 0..3 {
             assert_eq!(says(&mut client).unwrap().0, 0);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_called_and_says_nothing_leaves_it_unknown() {
+    fn a_silent_node_leaves_the_outcome_unknown() {
         let mut client = client();
         hears(&mut client, 1, 0, &welcome(5));
         says(&mut client);

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_given_up_is_not_answered() {
+    fn a_client_that_has_given_up_is_not_answered() {
         let mut node = Node::new(1);
         node.tell(&ClientMessage::Hello { client: 5 });
         node.call(5, SESSION, 1);
