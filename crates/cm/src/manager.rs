@@ -38,7 +38,7 @@ impl ConnectionId {
 }
 
 /// Connection parameters that one side offers to the other.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are those of librdmacm")]
 pub struct Parameters {
     pub queue_pair: u32,

@@ -218,17 +218,8 @@ impl<F: FnMut(&'static str, usize) -> Vec<Duration>> World<F> {
 }
 
 fn parameters(queue_pair: u32) -> Parameters {
-    Parameters {
-        queue_pair,
-        starting_psn: 1,
-        responder_resources: 1,
-        initiator_depth: 1,
-        flow_control: true,
-        retry_count: 7,
-        rnr_retry_count: 7,
-        srq: false,
-        private: private::header(SocketAddr::new(address(CLIENT), 9), address(SERVER)).to_vec(),
-    }
+    let private = private::header(SocketAddr::new(address(CLIENT), 9), address(SERVER)).to_vec();
+    Parameters { queue_pair, private, ..Parameters::default() }
 }
 
 fn without_loss(plan: Plan) -> [Told; 2] {

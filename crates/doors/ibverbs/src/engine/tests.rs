@@ -59,7 +59,7 @@ impl Program {
         assert_eq!(unsafe { libc::poll(&raw mut fd, 1, 60_000) }, 1, "no event");
         match self.channel.next().expect("one is there").what {
             What::Manager(event) => event,
-            What::Plain(kind) => panic!("nobody has called for {kind}"),
+            What::Plain(kind) => panic!("event {kind} of a call that was not made"),
         }
     }
 }
@@ -125,17 +125,8 @@ impl Drop for Done<'_> {
 }
 
 fn parameters() -> Parameters {
-    Parameters {
-        queue_pair: 5,
-        starting_psn: 1,
-        responder_resources: 1,
-        initiator_depth: 1,
-        flow_control: true,
-        retry_count: 7,
-        rnr_retry_count: 7,
-        srq: false,
-        private: private::header((CLIENT, 9).into(), RELAY.into()).to_vec(),
-    }
+    let private = private::header((CLIENT, 9).into(), RELAY.into()).to_vec();
+    Parameters { queue_pair: 5, private, ..Parameters::default() }
 }
 
 /// The calls of a program set deadlines that its device's helper, asleep, does not know: it must be woken.
