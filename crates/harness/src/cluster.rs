@@ -16,6 +16,7 @@ use crate::keepers::{CoordinatorMachine, KeeperMachine};
 use crate::station::{COORDINATORS, node_id};
 use crate::{
     ClusterHost, KeyHolder, MembershipMachine, Planted, SealedClients, SharedDisk, SharedKeys, Watch,
+    add_counts,
 };
 
 /// Interval at which a supervisor checks whether the program of a node has ended.
@@ -426,9 +427,7 @@ impl<B: Builder<Node: SimulatedNode>> Cluster<B> {
     /// Counters of all running nodes, added up by name.
     pub fn counters(&self) -> BTreeMap<String, u64> {
         let mut sums = BTreeMap::new();
-        for (name, count) in self.running().flat_map(|(_, node)| node.counters()) {
-            *sums.entry(name).or_insert(0) += count;
-        }
+        add_counts(&mut sums, self.running().flat_map(|(_, node)| node.counters()));
         sums
     }
 }

@@ -417,8 +417,6 @@ impl Trial for TransactionTrial {
             figures.restarts += node.lives - 1;
         }
         figures.unknown_but_seen += report.unknown_but_seen;
-        for (step, count) in &self.cluster.step_crashes {
-            *figures.step_crashes.entry(step).or_insert(0) += count;
-        }
+        add_counts(&mut figures.step_crashes, self.cluster.step_crashes);
     }
 }
