@@ -100,6 +100,7 @@ def bad_input_gets_one_line():
     for arguments, line in (
         ([*CAMPAIGN[:2]], "give a campaign with its seeds"),
         ([*CAMPAIGN, "--slice", "1/2"], "give a campaign with its seeds"),
+        ([*CAMPAIGN, "--jobs", "2"], "give a campaign with its seeds"),
         (["--workers", "1", *CAMPAIGN[:4], "--nodes", "99", "--seeds", "1..1"], "weft: "),
         (["--workers", "1", "--weft", "/nowhere", *CAMPAIGN], "No such file or directory: /nowhere"),
         (["--scheduler", "tcp://127.0.0.1:9", "--patience", "1", *CAMPAIGN], "no Dask cluster: "),
