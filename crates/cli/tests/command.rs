@@ -115,7 +115,6 @@ fn a_campaign_has_all_keys_and_names_the_command_that_repeats_it() {
     assert!(human.contains("weft sim kv --nodes 3 --seeds 5..6 --faults loss,crash"), "{human}");
 }
 
-/// Also where runs count their own seeds from it on.
 /// Threads and machines can share a campaign: what they find together is what one finds alone.
 #[test]
 fn threads_and_slices_of_a_campaign_are_joined() {
@@ -136,6 +135,7 @@ fn threads_and_slices_of_a_campaign_are_joined() {
     assert_eq!(half.status.code(), Some(2), "one slice is missing");
 }
 
+/// Also where runs count their own seeds from it on.
 #[test]
 fn the_last_seed_is_a_seed_like_any_other() {
     let folder = TempDir::new().unwrap();

@@ -13,7 +13,7 @@ impl Random {
     /// The stream with number `stream` of `seed`. Each stream has 2^128 numbers.
     pub fn new(seed: u64, stream: u32) -> Self {
         let mut generator = Xoshiro256PlusPlus::seed_from_u64(seed);
-        Jump::ONE.power(stream).take(&mut generator);
+        Jump::ONE.power(stream).apply(&mut generator);
         Self(generator)
     }
 
@@ -74,7 +74,7 @@ impl Jump {
     fn then(self, other: Self) -> Self {
         let mut product = Self([0; 4]);
         for degree in (0..256).rev() {
-            product = product.and_a_step();
+            product = product.plus_one_step();
             if other.has(degree) {
                 product.0.iter_mut().zip(self.0).for_each(|(sum, word)| *sum ^= word);
             }
@@ -83,7 +83,7 @@ impl Jump {
     }
 
     /// This jump and one step more.
-    fn and_a_step(self) -> Self {
+    fn plus_one_step(self) -> Self {
         let [a, b, c, d] = self.0;
         let shifted = [a << 1, b << 1 | a >> 63, c << 1 | b >> 63, d << 1 | c >> 63];
         let overflow = (d >> 63).wrapping_neg();
@@ -94,7 +94,8 @@ impl Jump {
         self.0[degree / 64] >> (degree % 64) & 1 == 1
     }
 
-    fn take(self, generator: &mut Xoshiro256PlusPlus) {
+    /// Makes the steps.
+    fn apply(self, generator: &mut Xoshiro256PlusPlus) {
         let mut sum = [0; 32];
         for degree in 0..256 {
             if self.has(degree) {
