@@ -3,8 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use weft_kv::message::{
-    Acknowledge, CUTS_MAX, Commit, Cut, EntryRequest, Kind, Reply, Request, Sealed, StateChunk, StateRequest,
-    What, Write,
+    Acknowledge, BackupDescription, CUTS_MAX, Commit, Cut, EntryRequest, Kind, Reply, Request, Sealed,
+    StateChunk, StateRequest, What, Write, backup_records,
 };
 use weft_kv::{Kv, Operation, Parameters, SESSION_WINDOW, Status, partition, version};
 use weft_nic::{CardConfig, HostCommand, Nic, SoftNic, SoftNicConfig};
@@ -64,6 +64,15 @@ pub fn kv_message(data: &[u8]) {
         1 => {
             if let Ok(reply) = Reply::parse(bytes) {
                 assert_eq!(Reply::parse(&[&reply.header(), reply.value].concat()), Ok(reply));
+                // The values of parts of a backup.
+                if let Ok(description) = BackupDescription::parse(reply.value) {
+                    assert_eq!(BackupDescription::parse(&description.encode()), Ok(description));
+                }
+                let read = |record: Result<(&[u8], &[u8]), _>| {
+                    record.map_or(0, |(key, value)| key.len() + value.len() + 2)
+                };
+                let bytes: usize = backup_records(reply.value, KEY_BYTES).map(read).sum();
+                assert!(bytes <= reply.value.len());
             }
         }
         2 => {

@@ -56,6 +56,16 @@ pub enum Error {
     /// The client was closed or has lost its port. The call may have taken effect, once.
     #[error("the client is closed; what was called may have happened")]
     Closed,
+    /// The node does not have the backup any more.
+    #[error("{}", match is_overrun {
+        true => "writes have changed more of the store than the node keeps for the reader of a backup: read it nearer to \
+                 the node, or when there are fewer writes",
+        false => "the node has restarted or lost the data that the backup was read from: begin another one",
+    })]
+    BackupEnded {
+        /// Writes have changed more than the node keeps for the reader.
+        is_overrun: bool,
+    },
     /// The log no longer has the entry.
     #[error("entry {index} is not kept any more: begin at a later one")]
     Forgotten {

@@ -60,8 +60,8 @@ mod status;
 pub use client::Client;
 pub use cluster::{Cluster, EngineDescription};
 pub use engines::{
-    Acquired, CompareAndSet, Decision, DecisionList, Ended, Entry, Holder, KeyValue, Lease, Locks, Log,
-    Object, Proposal, Read, Rounds, Tail, Transactions, Update, Versioned,
+    Acquired, Backup, BackupPart, CompareAndSet, Decision, DecisionList, Ended, Entry, Holder, KeyValue,
+    Lease, Locks, Log, Object, Proposal, Read, Rounds, Tail, Transactions, Update, Versioned,
 };
 pub use error::{Error, OpenError};
 pub use pending::Pending;

@@ -27,7 +27,7 @@ pub(crate) fn exception(error: &Error) -> PyErr {
     let text = error.to_string();
     match error {
         Error::Invalid(_) => PyValueError::new_err(text),
-        Error::Refused(_) => RefusedError::new_err(text),
+        Error::Refused(_) | Error::BackupEnded { .. } => RefusedError::new_err(text),
         Error::NotBegun { .. } | Error::KeyMismatch(_) => NotBegunError::new_err(text),
         Error::Unknown { .. } => UnknownError::new_err(text),
         Error::Closed => ClosedError::new_err(text),

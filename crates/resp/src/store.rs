@@ -28,6 +28,7 @@ impl Waiting {
             }
             Task::CompareAndDelete { key, expected } => Self::CompareAndDelete(key.into(), expected),
             Task::Scan { at, from, counts } => Self::Scan { at, from, counts },
+            Task::BeginBackup | Task::BackupPart { .. } => unreachable!("the server reads no backups"),
         }
     }
 

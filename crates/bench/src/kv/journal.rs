@@ -54,7 +54,10 @@ pub(crate) fn recorded(action: Action, outcome: weft_kv::Outcome<'_>) -> Option<
         weft_kv::Outcome::TableFull | weft_kv::Outcome::SessionsFull | weft_kv::Outcome::BadRequest => {
             Outcome::Refused
         }
-        weft_kv::Outcome::Scanned { .. } => unreachable!("nobody scans"),
+        weft_kv::Outcome::Scanned { .. }
+        | weft_kv::Outcome::BackupBegun { .. }
+        | weft_kv::Outcome::BackupPart { .. }
+        | weft_kv::Outcome::NoBackup { .. } => unreachable!("clients ask for keys"),
         weft_kv::Outcome::Unknown => return None,
     })
 }

@@ -1,12 +1,16 @@
 //! The key-value store.
 
-use weft_kv::message::Request;
+use weft_kv::message::{BackupDescription, Request};
 use weft_kv::{Client, Outcome, Task};
 use weft_time::Duration;
+use weft_waist::NodeId;
 
 use super::{Handle, UNEXPECTED_ANSWER, refused};
 use crate::requests::Requests;
 use crate::{Error, Pending};
+
+/// The most bytes of a key in any cluster.
+const KEY_BYTES_MAX: usize = 72;
 
 #[derive(Debug)]
 pub(crate) enum KvRequest {
@@ -15,10 +19,14 @@ pub(crate) enum KvRequest {
     Delete { key: Vec<u8> },
     CompareAndSet { key: Vec<u8>, expected: u64, value: Vec<u8> },
     CompareAndDelete { key: Vec<u8>, expected: u64 },
+    BeginBackup,
+    BackupPart { at: NodeId, backup: u32, part: u32 },
 }
 
 #[derive(Debug)]
 pub(crate) enum KvReply {
+    BackupBegun { backup: u32, description: BackupDescription },
+    BackupPart { copied: u32, is_last: bool, records: Vec<u8> },
     Value(Versioned),
     Done { version: u64 },
     NotFound,
@@ -58,6 +66,7 @@ impl Requests for KvRequests {
 
     fn message_bytes(request: &KvRequest) -> usize {
         let (key, value) = match request {
+            KvRequest::BeginBackup | KvRequest::BackupPart { .. } => (KEY_BYTES_MAX, 0),
             KvRequest::Get { key } | KvRequest::Delete { key } | KvRequest::CompareAndDelete { key, .. } => {
                 (key.len(), 0)
             }
@@ -79,6 +88,8 @@ impl Requests for KvRequests {
             KvRequest::CompareAndDelete { key, expected } => {
                 Task::CompareAndDelete { key, expected: *expected }
             }
+            KvRequest::BeginBackup => Task::BeginBackup,
+            &KvRequest::BackupPart { at, backup, part } => Task::BackupPart { at, backup, part },
         }
     }
 
@@ -88,6 +99,11 @@ impl Requests for KvRequests {
                 Ok(KvReply::Value(Versioned { version, value: value.to_vec() }))
             }
             Outcome::Done { version } => Ok(KvReply::Done { version }),
+            Outcome::BackupBegun { backup, description } => Ok(KvReply::BackupBegun { backup, description }),
+            Outcome::BackupPart { copied, is_last, records } => {
+                Ok(KvReply::BackupPart { copied, is_last, records: records.to_vec() })
+            }
+            Outcome::NoBackup { is_overrun } => Err(Error::BackupEnded { is_overrun }),
             Outcome::NotFound => Ok(KvReply::NotFound),
             Outcome::Scanned { .. } => Err(UNEXPECTED_ANSWER),
             Outcome::Mismatch { version } => Ok(KvReply::Mismatch { version }),
@@ -127,7 +143,7 @@ impl KeyValue {
         }
     }
 
-    fn ask<T: Send + 'static>(
+    pub(crate) fn ask<T: Send + 'static>(
         &self,
         request: KvRequest,
         read: impl FnOnce(KvReply) -> Result<T, Error> + Send + 'static,
@@ -142,6 +158,7 @@ impl KeyValue {
             KvRequest::Put { key, value } | KvRequest::CompareAndSet { key, value, .. } => {
                 self.check(key, Some(value))
             }
+            KvRequest::BeginBackup | KvRequest::BackupPart { .. } => Ok(()),
         };
         match checked {
             Ok(()) => self.handle.ask(request, read),

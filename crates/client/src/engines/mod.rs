@@ -1,5 +1,6 @@
 //! The engines: for each, its requests as [`crate::requests::Requests`], and the handle that programs use.
 
+mod backup;
 mod kv;
 mod lock;
 mod log;
@@ -7,6 +8,7 @@ mod object;
 mod rounds;
 mod transactions;
 
+pub use backup::{Backup, BackupPart};
 pub use kv::{CompareAndSet, KeyValue, Versioned};
 pub use lock::{Acquired, Holder, Lease, Locks};
 pub use log::{Entry, Log, Read, Tail};

@@ -8,9 +8,12 @@ use weft_session::{CallId, ClientHalf};
 use weft_time::{Duration, Instant};
 use weft_waist::{Epoch, NodeId, NodeSet, View};
 
-use crate::message::{Kind, Malformed, Operation, Reply, Request, SCAN_COUNTS, SESSION_WINDOW, Status};
+use crate::message::{
+    BACKUP_ENDS, BackupDescription, Kind, Malformed, Operation, Reply, Request, SCAN_COUNTS, SESSION_WINDOW,
+    Status,
+};
 use crate::parameters::KEY_BYTES_MAX;
-use crate::placement::{mix, partition};
+use crate::placement::{backup_server, mix, partition};
 
 /// The client's number for a request, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,6 +57,18 @@ pub enum Task<'a> {
         /// Return only the number of keys.
         counts: bool,
     },
+    /// Begin to read a copy of the whole table as it is at one instant after the start of this request. The node keeps
+    /// one such backup at a time.
+    BeginBackup,
+    /// Read a part of a backup. Of two parts that are outstanding the numbers differ by less than [`SESSION_WINDOW`].
+    BackupPart {
+        /// The node that has the backup.
+        at: NodeId,
+        /// The backup: [`Outcome::BackupBegun::backup`].
+        backup: u32,
+        /// Number of the part, from 1; or [`BACKUP_DONE`](crate::message::BACKUP_DONE): the node may drop the backup.
+        part: u32,
+    },
     /// Write a key if it has the expected version.
     CompareAndSet {
         /// Key to compare and write.
@@ -86,6 +101,27 @@ pub enum Outcome<'a> {
         next: u32,
         /// The keys, each padded to whole 64-bit words; or, if only counted, their number in 8 big-endian bytes.
         found: &'a [u8],
+    },
+    /// A backup has begun.
+    BackupBegun {
+        /// The number by which its parts are requested.
+        backup: u32,
+        /// What it reflects, and which node has it.
+        description: BackupDescription,
+    },
+    /// A part of a backup.
+    BackupPart {
+        /// The slot up to which the table is copied.
+        copied: u32,
+        /// No content follows.
+        is_last: bool,
+        /// Whole records: see [`backup_records`](crate::message::backup_records).
+        records: &'a [u8],
+    },
+    /// The node does not have this backup: begin another one.
+    NoBackup {
+        /// Writes have changed more of the table than the node keeps for the reader.
+        is_overrun: bool,
     },
     /// The key is absent: nothing to read or delete.
     NotFound,
@@ -183,6 +219,8 @@ struct Outstanding {
     attempts: u32,
     /// Whether a node has redirected this request since the last deadline.
     redirected: bool,
+    /// Whether only this node can answer the request.
+    is_bound: bool,
 }
 
 /// A client of the store, with at most [`SESSION_WINDOW`] requests outstanding.
@@ -274,6 +312,12 @@ impl Client {
                 let counts = if counts { SCAN_COUNTS } else { 0 };
                 (Operation::Scan, &no_key[..self.parameters.key_bytes], u64::from(from) | counts, &[][..])
             }
+            Task::BeginBackup => (Operation::Backup, &no_key[..self.parameters.key_bytes], 0, &[][..]),
+            Task::BackupPart { backup, part, .. } => {
+                assert!(part > 0, "the first part is that of another task");
+                let place = u64::from(backup) << 32 | u64::from(part);
+                (Operation::Backup, &no_key[..self.parameters.key_bytes], place, &[][..])
+            }
         };
         assert_eq!(key.len(), self.parameters.key_bytes, "keys have one size");
         assert!(value.len() <= usize::from(u16::MAX), "a value's length is a 16-bit field");
@@ -292,13 +336,14 @@ impl Client {
                 deadline: Instant::FAR_FUTURE,
                 attempts: 0,
                 redirected: false,
+                is_bound: false,
             });
         }
         let header =
             Request { operation, client: self.parameters.client, request, expected, key, value }.header();
         let partition = partition(key);
         let target = match task {
-            Task::Scan { at, .. } => at,
+            Task::Scan { at, .. } | Task::BackupPart { at, .. } => at,
             _ => self.choose(operation, partition, request),
         };
         let slot = &mut self.slots[index];
@@ -311,6 +356,7 @@ impl Client {
         slot.client = self.parameters.client;
         self.has_written |= !operation.reads();
         (slot.attempts, slot.redirected) = (0, false);
+        slot.is_bound = matches!(task, Task::BackupPart { .. });
         slot.gives_up = now + self.parameters.give_up;
         slot.deadline = (now + self.parameters.timeout).min(slot.gives_up);
         self.earliest = self.earliest.min(slot.deadline);
@@ -323,6 +369,7 @@ impl Client {
     fn choose(&self, operation: Operation, partition: u32, request: u64) -> NodeId {
         let full = self.view.full;
         let replica = match self.parameters.reads {
+            _ if operation == Operation::Backup => backup_server(full),
             _ if !operation.reads() => None,
             ReadPolicy::Leader => None,
             ReadPolicy::AnyReplica => {
@@ -384,7 +431,19 @@ impl Client {
             Status::Ok if operation == Operation::Get => {
                 Outcome::Value { version: reply.version, value: reply.value }
             }
+            Status::Ok if operation == Operation::Backup && self.slots[index].is_bound => {
+                Outcome::BackupPart {
+                    copied: reply.version as u32,
+                    is_last: reply.version & BACKUP_ENDS != 0,
+                    records: reply.value,
+                }
+            }
+            Status::Ok if operation == Operation::Backup => Outcome::BackupBegun {
+                backup: reply.request as u32,
+                description: BackupDescription::parse(reply.value)?,
+            },
             Status::Ok => Outcome::Done { version: reply.version },
+            Status::NoBackup => Outcome::NoBackup { is_overrun: reply.version != 0 },
             Status::NotFound => Outcome::NotFound,
             Status::Mismatch => Outcome::Mismatch { version: reply.version },
             Status::TableFull => Outcome::TableFull,
@@ -410,7 +469,10 @@ impl Client {
     /// node.
     fn redirect(&mut self, now: Instant, index: usize, status: Status, advanced: bool) {
         let slot = &self.slots[index];
-        let target = self.choose(slot.operation, slot.partition, slot.request);
+        let target = match slot.is_bound {
+            true => slot.target,
+            false => self.choose(slot.operation, slot.partition, slot.request),
+        };
         let slot = &mut self.slots[index];
         if status != Status::Busy && target != slot.target && (advanced || !slot.redirected) {
             slot.target = target;
@@ -487,10 +549,12 @@ impl Client {
             if slot.deadline <= now {
                 slot.attempts += 1;
                 slot.redirected = false;
-                // The node was silent: try the next one. It may have a newer view, or redirect to the leader.
-                let nodes = self.parameters.nodes;
-                let rank = nodes.iter().position(|node| node == slot.target).unwrap_or(0);
-                slot.target = nodes.nth((rank + 1) % nodes.len()).expect("there is a node");
+                if !slot.is_bound {
+                    // The node was silent: try the next one. It may have a newer view, or redirect to the leader.
+                    let nodes = self.parameters.nodes;
+                    let rank = nodes.iter().position(|node| node == slot.target).unwrap_or(0);
+                    slot.target = nodes.nth((rank + 1) % nodes.len()).expect("there is a node");
+                }
                 let factor = 1 << slot.attempts.min(16);
                 let timeout = self.parameters.timeout.saturating_mul(factor).min(self.parameters.timeout_max);
                 slot.deadline = (now + timeout).min(slot.gives_up);

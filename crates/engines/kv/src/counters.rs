@@ -33,6 +33,12 @@ weft_counters::counters! {
         chunks_installed,
         /// Chunks of state refused because they were older than the table.
         chunks_stale,
+        /// Backups begun.
+        backups_begun,
+        /// Parts of backups sent to clients.
+        backup_parts,
+        /// Contents of slots set aside for a backup before a write changed them.
+        backup_records_kept,
         /// Requests refused: wrong sizes or fields.
         refused_bad_request,
         /// Requests refused: the window of undecided writes, or the pool of waiting reads, is full.

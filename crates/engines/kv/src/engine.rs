@@ -1,5 +1,6 @@
 //! The engine: how it handles each event.
 
+mod backup;
 mod calls;
 mod durability;
 mod joining;
@@ -27,6 +28,7 @@ use crate::transfer::{Records, Transfer};
 use crate::view_change::ViewChange;
 use crate::waiting::WaitingReads;
 use crate::window::{Entry, NO_READER, Window};
+use backup::Backup;
 use durability::LogProgress;
 
 /// Low bits of a version: the number of the write within its epoch.
@@ -112,6 +114,7 @@ pub struct Kv {
     donation: Records,
     /// Buffer for the keys that a scan has found.
     scanned: Vec<u8>,
+    backup: Backup,
     /// Progress of the host's log; see [`durability`].
     logged: LogProgress,
     /// See [`Kv::recovered_from_disks`].
@@ -153,6 +156,7 @@ impl Kv {
             transfer: Transfer::new(&parameters),
             donation: Records::new(&parameters),
             scanned: Vec::with_capacity(parameters.chunk_bytes),
+            backup: Backup::default(),
             logged: LogProgress::new(&parameters),
             recovered_from_disks: None,
             parameters,
@@ -237,6 +241,7 @@ impl Kv {
     /// Drops the streams, the view change and the transfer of the current membership, and takes `role`.
     fn leave(&mut self, role: Role, io: &mut Io<'_>) {
         self.drop_undecided(io);
+        self.backup.end();
         self.role = role;
         self.logged.leave();
         self.base = Epoch(0);
@@ -358,6 +363,7 @@ impl Kv {
             }
             self.commit_to(now, stream, if careless { committed } else { length }, io);
         }
+        self.backup_at_cut();
         self.drop_undecided(io);
         self.cuts.rotate_right(1);
         let closed = Cut { epoch: self.base, lengths };
@@ -515,7 +521,8 @@ impl Kv {
     }
 
     /// Sends, once for the whole batch of messages, the acknowledgements and the committed length that it caused.
-    fn end_batch(&mut self, io: &mut Io<'_>) {
+    fn end_batch(&mut self, now: Instant, io: &mut Io<'_>) {
+        self.resume_after_instant(now, io);
         if !self.acknowledge_due.is_empty() {
             for leader in std::mem::take(&mut self.acknowledge_due).iter() {
                 self.acknowledge(leader, false, io.effects);
@@ -566,7 +573,7 @@ impl Engine for Kv {
             Event::Done { .. } => true,
         };
         if last {
-            self.end_batch(io);
+            self.end_batch(now, io);
         }
     }
 

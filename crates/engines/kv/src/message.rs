@@ -27,11 +27,22 @@
 //! is set if the keys are only counted; the key is zeros. In its reply, the field of the version holds the slot at
 //! which to continue, 0 at the end of the table; the value is the keys found, or their number (8 bytes).
 //!
+//! In a request for a part of a backup, that field is 0 for the first part, and otherwise holds the low half of the
+//! number of the request for the first part, then the number of the part (4 bytes each); the key is zeros. In its
+//! reply, the field of the version holds the slot up to which the table is copied, with the highest bit set if no
+//! content follows. The value of the first part is the description of the backup, that of each further one whole
+//! records:
+//!
+//! ```text
+//! description   0 epoch(4) slots(4)   8 node(1) zero(7)   16 length(8) x 16
+//! record        0 value length(2)   2 key, without padding   then the value
+//! ```
+//!
 //! `Request` and `Reply` travel between clients and nodes, the others between nodes. Fields marked zero are sent
 //! as zero. A node checks them in a `Request`, which untrusted clients send, and ignores them in the others.
 
 use thiserror::Error;
-use weft_waist::{Epoch, NODES_MAX, NodeSet};
+use weft_waist::{Epoch, NODES_MAX, NodeId, NodeSet};
 
 /// Kind of a message: the `kind` of messages in `weft_waist`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -89,6 +100,8 @@ pub enum Operation {
     CompareAndDelete = 5,
     /// List the keys that the node has, or count them, starting at a slot of its table.
     Scan = 6,
+    /// Read a part of a copy of the table as it is at one instant.
+    Backup = 7,
 }
 
 impl Operation {
@@ -97,18 +110,18 @@ impl Operation {
         matches!(self, Self::Delete | Self::CompareAndDelete)
     }
 
-    /// Whether the operation only reads, so that any full member may answer it.
+    /// Whether the operation only reads: it is no entry of a stream.
     pub const fn reads(self) -> bool {
-        matches!(self, Self::Get | Self::Scan)
+        matches!(self, Self::Get | Self::Scan | Self::Backup)
     }
 
     /// Whether the engine in gateware lacks the operation.
     pub const fn is_beyond_gates(self) -> bool {
-        matches!(self, Self::CompareAndDelete | Self::Scan)
+        matches!(self, Self::CompareAndDelete | Self::Scan | Self::Backup)
     }
 
     const fn expects(self) -> bool {
-        matches!(self, Self::CompareAndSet | Self::CompareAndDelete | Self::Scan)
+        matches!(self, Self::CompareAndSet | Self::CompareAndDelete | Self::Scan | Self::Backup)
     }
 
     fn parse(value: u8) -> Result<Self, Malformed> {
@@ -119,6 +132,7 @@ impl Operation {
             4 => Ok(Self::CompareAndSet),
             5 => Ok(Self::CompareAndDelete),
             6 => Ok(Self::Scan),
+            7 => Ok(Self::Backup),
             _ => Err(Malformed::Operation(value)),
         }
     }
@@ -152,6 +166,9 @@ pub enum Status {
     /// The reply's version is the highest number dropped. Nothing happened; a client with a higher number is
     /// admitted.
     Forgotten = 9,
+    /// The node has no such backup. The reply's version is 1 if it had, and writes have changed more of the table than
+    /// it keeps for the reader; 0 otherwise.
+    NoBackup = 10,
 }
 
 impl Status {
@@ -167,6 +184,7 @@ impl Status {
             7 => Self::SessionsFull,
             8 => Self::BadRequest,
             9 => Self::Forgotten,
+            10 => Self::NoBackup,
             _ => return Err(Malformed::Status(value)),
         })
     }
@@ -248,6 +266,87 @@ pub(crate) fn put<const N: usize>(bytes: &mut [u8], at: usize, field: [u8; N]) {
 /// Flag in the field of a scan's first slot: the scan only counts the keys.
 pub const SCAN_COUNTS: u64 = 1 << 63;
 
+/// Flag in the version of a reply with a part of a backup: no content follows.
+pub const BACKUP_ENDS: u64 = 1 << 63;
+
+/// The part number with which a reader says that it needs the backup no longer.
+pub const BACKUP_DONE: u32 = u32::MAX;
+
+/// What a backup reflects: the first part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackupDescription {
+    /// The node that has made it.
+    pub node: NodeId,
+    /// The epoch in which it was begun.
+    pub epoch: Epoch,
+    /// Number of slots of the node's table.
+    pub slots: u32,
+    /// How much of each stream of the epoch is in it. All earlier epochs are in it as they were cut.
+    pub lengths: Lengths,
+}
+
+impl BackupDescription {
+    /// Bytes of the description.
+    pub const BYTES: usize = 16 + 8 * NODES_MAX;
+
+    /// Encodes the description.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        put(&mut bytes, 0, self.epoch.0.to_be_bytes());
+        put(&mut bytes, 4, self.slots.to_be_bytes());
+        bytes[8] = self.node.index() as u8;
+        for (place, length) in self.lengths.iter().enumerate() {
+            put(&mut bytes, 16 + 8 * place, length.to_be_bytes());
+        }
+        bytes
+    }
+
+    /// Parses a description.
+    ///
+    /// # Errors
+    /// Wrong length, or a node that cannot be.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        let (bytes, rest) = header::<{ Self::BYTES }>(bytes)?;
+        exact(rest)?;
+        Ok(Self {
+            node: NodeId::new(bytes[8].into()).ok_or(Malformed::Field("node"))?,
+            epoch: Epoch(be32(bytes, 0)),
+            slots: be32(bytes, 4),
+            lengths: std::array::from_fn(|place| be64(bytes, 16 + 8 * place)),
+        })
+    }
+}
+
+/// Appends a record of a backup to `bytes`, unless that makes them longer than `room`. Returns whether it fits.
+pub(crate) fn push_backup_record(bytes: &mut Vec<u8>, room: usize, key: &[u8], value: &[u8]) -> bool {
+    let fits = bytes.len() + 2 + key.len() + value.len() <= room;
+    if fits {
+        bytes.extend_from_slice(&(value.len() as u16).to_be_bytes());
+        bytes.extend_from_slice(key);
+        bytes.extend_from_slice(value);
+    }
+    fits
+}
+
+/// The records of a part of a backup, as (key, value). The last item is an error if the bytes are no whole records.
+pub fn backup_records(
+    mut bytes: &[u8],
+    key_bytes: usize,
+) -> impl Iterator<Item = Result<(&[u8], &[u8]), Malformed>> {
+    std::iter::from_fn(move || {
+        if bytes.is_empty() {
+            return None;
+        }
+        let parsed = header::<2>(bytes).and_then(|(head, rest)| {
+            let need = key_bytes + usize::from(be16(head, 0));
+            let have = rest.len();
+            rest.split_at_checked(need).ok_or(Malformed::Truncated { have, need })
+        });
+        bytes = parsed.map_or(&[], |(_, behind)| behind);
+        Some(parsed.map(|(record, _)| record.split_at(key_bytes)))
+    })
+}
+
 /// A client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
@@ -257,8 +356,8 @@ pub struct Request<'a> {
     pub client: u64,
     /// The client's number for the request, from 1.
     pub request: u64,
-    /// The version that a compare-and-set or compare-and-delete expects, or the slot at which a scan starts; 0
-    /// otherwise.
+    /// The version that a compare-and-set or compare-and-delete expects, the slot at which a scan starts, or the part
+    /// of a backup; 0 otherwise.
     pub expected: u64,
     /// The key, padded.
     pub key: &'a [u8],
@@ -858,7 +957,7 @@ mod tests {
         }
 
         #[test]
-        fn replies_survive(status in 0u8..10, client: u64, request: u64, version: u64, epoch: u32, full: u16,
+        fn replies_survive(status in 0u8..11, client: u64, request: u64, version: u64, epoch: u32, full: u16,
                            value in prop::collection::vec(any::<u8>(), 0..300)) {
             let status = Status::parse(status).unwrap();
             let full = NodeSet::from_bits(full);
@@ -924,6 +1023,25 @@ mod tests {
         }
 
         #[test]
+        fn records_of_a_backup_survive(records in prop::collection::vec((any::<[u8; 5]>(), prop::collection::vec(any::<u8>(), 1..40)), 0..20)) {
+            let mut bytes = Vec::new();
+            let fitting: Vec<_> = records.iter()
+                .take_while(|(key, value)| push_backup_record(&mut bytes, 300, key, value))
+                .map(|(key, value)| (&key[..], &value[..]))
+                .collect();
+            prop_assert!(bytes.len() <= 300);
+            let read: Result<Vec<_>, _> = backup_records(&bytes, 5).collect();
+            prop_assert_eq!(read, Ok(fitting));
+        }
+
+        #[test]
+        fn descriptions_of_backups_survive(epoch: u32, slots: u32, node in 0..NODES_MAX, lengths in lengths()) {
+            let node = NodeId::new(node).unwrap();
+            let description = BackupDescription { node, epoch: Epoch(epoch), slots, lengths };
+            prop_assert_eq!(BackupDescription::parse(&description.encode()), Ok(description));
+        }
+
+        #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..900)) {
             let _ = Request::parse(&bytes, 8);
             let _ = Reply::parse(&bytes);
@@ -934,6 +1052,8 @@ mod tests {
             let _ = Sealed::parse(&bytes);
             let _ = StateRequest::parse(&bytes);
             let _ = StateChunk::parse(&bytes);
+            let _ = BackupDescription::parse(&bytes);
+            assert!(backup_records(&bytes, 8).count() <= bytes.len());
         }
     }
 

@@ -39,6 +39,9 @@ pub struct Parameters {
     pub burst: usize,
     /// The most bytes of one message of a state transfer.
     pub chunk_bytes: usize,
+    /// The most bytes of keys and values that a node keeps for the reader of a backup, because writes have changed them
+    /// meanwhile. A backup that needs more ends.
+    pub backup_bytes: usize,
     /// How many full members have an entry on disk before it is committed, unless disks may lag; all of them if there
     /// are fewer. 0: the hosts keep no logs. See [`crate::journal`].
     pub durable_copies: usize,
@@ -71,6 +74,7 @@ impl Default for Parameters {
             retransmit_max: Duration::from_ms(64),
             burst: 64,
             chunk_bytes: 1280,
+            backup_bytes: 16 << 20,
             durable_copies: 0,
             disk_lag: None,
             beyond_gates: true,
@@ -219,6 +223,12 @@ pub enum PlantedBug {
     RestoredVotes,
     /// A leader accepts writes however far the disks lag behind it.
     LagNotBounded,
+    /// The mark of a backup is what the node knows to be committed, not what it has accepted.
+    BackupOfCommitted,
+    /// While a backup waits for its instant, the node acknowledges later writes.
+    BackupHoldsNothing,
+    /// A backup has later writes of slots that were changed before they were copied.
+    BackupCopiesNewer,
 }
 
 impl PlantedBug {
@@ -245,6 +255,10 @@ impl PlantedBug {
     /// The planted bugs of writes that are answered before they are on disk.
     pub const OF_LAG: [Self; 1] = [Self::LagNotBounded];
 
+    /// The planted bugs of backups.
+    pub const OF_BACKUPS: [Self; 3] =
+        [Self::BackupOfCommitted, Self::BackupHoldsNothing, Self::BackupCopiesNewer];
+
     /// Name of the bug on command lines: lower case, words joined by hyphens.
     pub const fn name(self) -> &'static str {
         match self {
@@ -261,6 +275,9 @@ impl PlantedBug {
             Self::ShortestAtRecovery => "shortest-at-recovery",
             Self::RestoredVotes => "restored-votes",
             Self::LagNotBounded => "lag-not-bounded",
+            Self::BackupOfCommitted => "backup-of-committed",
+            Self::BackupHoldsNothing => "backup-holds-nothing",
+            Self::BackupCopiesNewer => "backup-copies-newer",
         }
     }
 }

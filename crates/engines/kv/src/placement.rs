@@ -1,5 +1,7 @@
 //! Placement of a key: its partition, bucket, slot and tag, all from one hash.
 
+use weft_waist::{NodeId, NodeSet};
+
 /// Partitions of the key space. [`weft_waist::View::leader`] maps each to the node that leads it.
 pub const PARTITIONS: u32 = 256;
 
@@ -32,6 +34,11 @@ pub fn hash(key: &[u8]) -> u64 {
 /// The partition of a key: the low 8 bits of its hash.
 pub fn partition(key: &[u8]) -> u32 {
     (hash(key) % u64::from(PARTITIONS)) as u32
+}
+
+/// The member from which clients read backups: the last of the full ones.
+pub(crate) fn backup_server(full: NodeSet) -> Option<NodeId> {
+    full.iter().last()
 }
 
 pub(crate) const fn mix(mut x: u64) -> u64 {

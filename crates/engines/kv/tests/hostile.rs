@@ -121,6 +121,7 @@ fn message() -> impl Strategy<Value = (u8, Vec<u8>)> {
         Operation::CompareAndSet,
         Operation::CompareAndDelete,
         Operation::Scan,
+        Operation::Backup,
     ]);
     let status =
         prop::sample::select(vec![Status::Ok, Status::NotFound, Status::Mismatch, Status::TableFull]);

@@ -125,7 +125,7 @@ fn describe(kind: u8, payload: &[u8]) -> String {
             Operation::Delete => "delete",
             Operation::CompareAndSet => "cas",
             Operation::CompareAndDelete => "cad",
-            Operation::Get | Operation::Scan => unreachable!(),
+            Operation::Get | Operation::Scan | Operation::Backup => unreachable!(),
         };
         let status = if write.status == Status::Ok { String::new() } else { format!(" {:?}", write.status) };
         let (epoch, number, client, request) = (write.epoch.0, write.number, write.client, write.request);

@@ -127,7 +127,9 @@ impl State {
             Operation::CompareAndSet if request.expected != self.version => Err(Outcome::Mismatch),
             Operation::Get => Ok(false),
             Operation::Put | Operation::Delete | Operation::CompareAndSet => Ok(true),
-            Operation::CompareAndDelete | Operation::Scan => unreachable!("`parse` refuses it"),
+            Operation::CompareAndDelete | Operation::Scan | Operation::Backup => {
+                unreachable!("`parse` refuses it")
+            }
         };
         if writes == Ok(true) {
             self.value.clear();

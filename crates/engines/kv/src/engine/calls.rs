@@ -46,6 +46,9 @@ impl Kv {
                 return;
             }
         };
+        if request.operation == Operation::Backup {
+            return self.back_up(now, caller, &request, io);
+        }
         let place = self.table.place(request.key);
         let leader = usize::from(self.leaders[place.partition() as usize]);
         let refusal = if !self.may_serve(now) {

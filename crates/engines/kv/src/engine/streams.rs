@@ -33,6 +33,11 @@ impl Kv {
                     }
                     None => self.table.claim(io.memory, self.table.place(key), key, entry.version),
                 };
+                if let Some(slot) = slot {
+                    let place = (&self.table, &mut *io.memory);
+                    let is_kept = self.backup.keep(place, (slot, entry.version), &self.parameters);
+                    self.counters.backup_records_kept += u64::from(is_kept);
+                }
                 match slot {
                     Some(slot) if deletes => self.table.commit_delete(io.memory, slot, entry.version),
                     Some(slot) => self.table.commit_value(io.memory, slot, entry.version, key, value),
@@ -154,11 +159,12 @@ impl Kv {
     pub(super) fn acknowledge(&mut self, to: NodeId, asks: bool, effects: &mut Effects) {
         let stream = to.index();
         let gap = std::mem::take(&mut self.following[stream].gap);
+        let accepted = self.acknowledged_length(stream);
         let message = Acknowledge {
             epoch: self.view.epoch,
-            accepted: self.windows[stream].accepted(),
+            accepted,
             committed: self.windows[stream].committed(),
-            durable: self.parameters.is_durable().then(|| self.durable(stream)),
+            durable: self.parameters.is_durable().then(|| self.durable(stream).min(accepted)),
             gap,
             asks,
         };
@@ -198,7 +204,7 @@ impl Kv {
     /// that, enough full members have on disk.
     pub(super) fn commit_what_all_have(&mut self, now: Instant, io: &mut Io<'_>) {
         let own = self.node.index();
-        let mut shortest = self.leading.shortest(self.windows[own].accepted());
+        let mut shortest = self.leading.shortest(self.acknowledged_length(own));
         if self.parameters.is_durable() {
             let copies = self.parameters.durable_copies;
             let on_disk = self.leading.durable_at(copies, self.view.full, self.durable(own));

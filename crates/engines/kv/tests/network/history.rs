@@ -44,9 +44,11 @@ impl From<weft_kv::Outcome<'_>> for Outcome {
             weft_kv::Outcome::Mismatch { version } => Self::Mismatch { version },
             weft_kv::Outcome::Unknown => Self::Unknown,
             weft_kv::Outcome::TableFull | weft_kv::Outcome::SessionsFull => Self::Refused,
-            weft_kv::Outcome::BadRequest | weft_kv::Outcome::Scanned { .. } => {
-                panic!("clients send what the engine takes, and do not scan")
-            }
+            weft_kv::Outcome::BadRequest => panic!("clients send what the engine takes"),
+            weft_kv::Outcome::Scanned { .. }
+            | weft_kv::Outcome::BackupBegun { .. }
+            | weft_kv::Outcome::BackupPart { .. }
+            | weft_kv::Outcome::NoBackup { .. } => panic!("clients ask for keys"),
         }
     }
 }
@@ -64,7 +66,7 @@ pub struct Operation {
 
 impl Operation {
     /// The version that the operation read or wrote, if its outcome has one.
-    fn version(&self) -> Option<u64> {
+    pub fn version(&self) -> Option<u64> {
         match self.outcome {
             Outcome::Value { version, .. } | Outcome::Done { version } => Some(version),
             Outcome::Mismatch { version } if version > 0 => Some(version),
@@ -72,7 +74,7 @@ impl Operation {
         }
     }
 
-    fn writes(&self) -> bool {
+    pub fn writes(&self) -> bool {
         matches!(self.outcome, Outcome::Done { .. })
     }
 }

@@ -3,6 +3,7 @@
 //! tests of another crate include this module by its path and run the engine in gateware.
 #![allow(dead_code)]
 
+pub mod backups;
 pub mod disk;
 pub mod history;
 
@@ -137,6 +138,7 @@ enum Due {
     Timer { node: usize, incarnation: u64, tag: u32 },
     Beat { node: usize },
     Client { client: usize },
+    Reader,
     Mischief,
     Restart { node: usize },
     Flushed { node: usize, life: u64 },
@@ -184,6 +186,8 @@ pub struct Network<E = Kv> {
     members: Vec<Member>,
     incarnations: u64,
     actors: Vec<Actor>,
+    /// A client that reads backups; its number follows those of the actors.
+    reader: Option<backups::Reader>,
     pub history: History,
     keys: u64,
     /// The bytes of keys that are not simply their numbers.
@@ -246,6 +250,7 @@ impl<E: Replica> Network<E> {
             members: vec![Member::default(); nodes],
             incarnations: 0,
             actors,
+            reader: None,
             history: History::default(),
             keys: 6,
             names: BTreeMap::new(),
@@ -288,6 +293,18 @@ impl<E: Replica> Network<E> {
         for (place, key) in all.chain([history::COUNTERS, history::COUNTERS + 1]).enumerate() {
             self.names.extend(names[place % 2].next().map(|name| (key, name)));
         }
+    }
+
+    /// Lets a client read backups while the others work, with `window` parts outstanding.
+    pub fn read_backups(&mut self, window: u64) {
+        let number = 1000 + self.actors.len() as u64;
+        self.reader = Some(backups::Reader::new(number, NodeSet::first(self.nodes.len()), window));
+        self.schedule(Duration::from_us(300), Due::Reader);
+    }
+
+    /// Numbers of backups that were read, and of those that had to be begun again.
+    pub fn backups(&self) -> (u64, u64) {
+        self.reader.as_ref().map_or((0, 0), |reader| (reader.backups.len() as u64, reader.begun_again))
     }
 
     fn name(&self, key: u64) -> [u8; 8] {
@@ -505,6 +522,13 @@ impl<E: Replica> Network<E> {
                 let message = Message { kind, payload: &payload };
                 self.handle(to, Event::Call { caller: Caller::Host(client as u32), message, last: true });
             }
+            Packet::Reply { client, kind, payload } if client == self.actors.len() => {
+                let reader = self.reader.as_mut().expect("only the reader has this number");
+                if let Some(completion) = reader.client.receive(self.now, kind, &payload).unwrap() {
+                    reader.take(self.now, completion.outcome);
+                }
+                self.drive_reader();
+            }
             Packet::Reply { client, kind, payload } => {
                 let completion = self.actors[client].client.receive(self.now, kind, &payload).unwrap();
                 if let Some(completion) = completion {
@@ -685,6 +709,27 @@ impl<E: Replica> Network<E> {
         }
     }
 
+    fn drive_reader(&mut self) {
+        let is_busy = !self.is_done();
+        let Some(reader) = &mut self.reader else { return };
+        if !reader.is_busy() && is_busy {
+            reader.begin(self.now);
+        }
+        let mut messages = Vec::new();
+        let mut payload = Vec::new();
+        while let Some((to, kind)) = reader.client.poll_transmit(&mut payload) {
+            messages.push((to.index(), kind, std::mem::take(&mut payload)));
+        }
+        let deadline = reader.client.next_deadline();
+        let client = self.actors.len();
+        for (to, kind, payload) in messages {
+            self.transmit(None, Packet::Request { client, to, kind, payload });
+        }
+        if let Some(deadline) = deadline {
+            self.schedule(deadline.saturating_since(self.now), Due::Reader);
+        }
+    }
+
     fn start_operation(&mut self, client: usize) {
         let (dice, index, length) = (self.random(100), self.random(self.keys), 1 + self.random(40) as usize);
         let actor = &mut self.actors[client];
@@ -823,6 +868,14 @@ impl<E: Replica> Network<E> {
                 }
                 self.drive(client);
             }
+            Due::Reader => {
+                if let Some(reader) = &mut self.reader {
+                    while let Some(completion) = reader.client.handle_deadline(self.now) {
+                        reader.take(self.now, completion.outcome);
+                    }
+                }
+                self.drive_reader();
+            }
             Due::Mischief => self.mischief(),
             Due::Restart { node } if self.nodes[node].is_some() => {}
             Due::Restart { node } => self.restart(node),
@@ -856,11 +909,19 @@ impl<E: Replica> Network<E> {
     fn check(&mut self) {
         self.history.check();
         self.check_state();
+        for backup in self.reader.iter().flat_map(|reader| &reader.backups) {
+            backups::check(&self.history, backup, |key| self.name(key));
+        }
+    }
+
+    /// Whether the clients have done all that they do.
+    fn is_done(&self) -> bool {
+        self.actors.iter().all(|actor| actor.left == 0 && actor.outstanding.is_empty())
     }
 
     fn is_quiet(&self) -> bool {
-        let done = self.actors.iter().all(|actor| actor.left == 0 && actor.outstanding.is_empty());
-        done && self.nodes.iter().flatten().count() == self.nodes.len()
+        self.is_done()
+            && self.nodes.iter().flatten().count() == self.nodes.len()
             && self
                 .nodes
                 .iter()
