@@ -115,6 +115,7 @@ cluster: build ## Nodes as a user starts them, killed in turn: two engines alone
 	tests/keepers.sh
 	tests/sealed.sh
 	tests/durable.sh
+	tests/backup.sh
 	tests/partings.sh
 	tests/names.sh
 	tests/kubernetes.sh

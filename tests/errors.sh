@@ -492,6 +492,27 @@ done
 grep -q 'as full' ready || { echo "tests/errors.sh: the node does not serve:" >&2; cat ready >&2; exit 1; }
 expect 'is in use' "$weft" start --config node.toml --node 0
 
+# Backups.
+expect 'required arguments were not provided: --to <FILE>' "$weft" backup --config node.toml
+expect 'cannot be used with' "$weft" backup --config node.toml --to a.backup --check b.backup
+expect 'there is no [kv]' "$weft" backup --config ledger.toml --to a.backup
+expect 'there is no folder' "$weft" backup --config node.toml --to no/such/folder/a.backup
+expect 'cannot be read' "$weft" backup --check nowhere.backup
+expect 'is no backup' "$weft" backup --check quiet.toml
+expect 'is no backup' "$weft" restore --config node.toml --from quiet.toml
+expect 'required arguments were not provided: --from <FILE>' "$weft" restore --config node.toml
+expect 'no node began a backup' "$weft" backup --config quiet.toml --give-up-ms 100 --to a.backup
+"$weft" kv --config node.toml --give-up-ms 20000 put key value >ready
+"$weft" backup --config node.toml --give-up-ms 20000 --to a.backup >ready
+expect 'the cluster has keys, and nothing was written' "$weft" restore --config node.toml --from a.backup
+head --bytes 300 a.backup >cut.backup
+expect 'is cut off' "$weft" backup --check cut.backup
+expect 'is cut off' "$weft" restore --config node.toml --from cut.backup
+sed 's/value/Value/' a.backup >flipped.backup
+expect 'is damaged in the block at byte' "$weft" restore --config node.toml --from flipped.backup
+sed 's/^\[kv\]/&\nvalue_bytes = 4/' node.toml >short.toml
+expect '[kv] value_bytes is 4; the backup needs at least 5' "$weft" restore --config short.toml --from a.backup
+
 # A negative answer of the cluster: one line on standard output, exit code 3.
 negative() {
     local words=$1 status=0

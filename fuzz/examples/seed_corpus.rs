@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use pcap_file::pcap::PcapReader;
 use pcap_file::pcapng::PcapNgReader;
+use weft_backup::{Head, STREAMS, Writer};
 use weft_check::serializable::{self, Access, Fate, TransactionRecord};
 use weft_check::{Action, History, Operation, Outcome, Reply, Start, lines};
 use weft_cluster::status::{
@@ -105,6 +106,22 @@ impl Seeds {
         let state =
             Durable::new(Epoch(3), false, vec![record(1), record(2), record(9)]).expect("a valid state");
         self.add("durable", state.to_toml().as_bytes());
+        let head = Head {
+            taken_at: "2026-11-24T02:08:32.123Z".into(),
+            cluster: "orders".into(),
+            key_bytes: 4,
+            epoch: 3,
+            lengths: [7; STREAMS],
+            node: 2,
+            is_recovered: false,
+        };
+        for records in [0, 3] {
+            let mut backup = Writer::new(Vec::new(), &head).expect("memory takes all");
+            for key in 0..records {
+                backup.put(&[key, 1, 0, 0], &[key; 9]).expect("memory takes all");
+            }
+            self.add("backup", &backup.finish().expect("memory takes all").0);
+        }
         let mut history = History::new();
         for (time, key, action, outcome) in [
             (0, b"a", Action::Put { value: 1 }, Outcome::Written { version: 1 }),

@@ -1,8 +1,10 @@
 //! Files that a user provides: a valid file is written back, and must read the same.
 
+use weft_backup::{BackupError, Reader, Writer};
 use weft_check::{History, lines};
 use weft_cluster::{ClusterConfig, Durable};
 use weft_sim::FaultPlan;
+use xxhash_rust::xxh3::Xxh3;
 
 /// A history unchanged, and with a valid checksum.
 pub fn history(data: &[u8]) {
@@ -62,4 +64,47 @@ pub fn durable(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Ok(state) = Durable::from_toml(text) else { return };
     assert_eq!(Durable::from_toml(&state.to_toml()).ok(), Some(state));
+}
+
+/// A backup unchanged, and with valid checksums.
+pub fn backup(data: &[u8]) {
+    check_backup(data);
+    let mut sealed = data.to_vec();
+    let (mut at, mut parent) = (8, [0; 16]);
+    while let Some(length) = sealed.get(at + 4..at + 8) {
+        let length = u32::from_le_bytes(length.try_into().expect("four bytes")) as usize;
+        let Some(content) = sealed.get(at + 24..).and_then(|content| content.get(..length)) else { break };
+        let mut hasher = Xxh3::new();
+        hasher.update(&parent);
+        hasher.update(&sealed[at..at + 8]);
+        hasher.update(content);
+        parent = hasher.digest128().to_le_bytes();
+        sealed[at + 8..at + 24].copy_from_slice(&parent);
+        at += 24 + length;
+    }
+    check_backup(&sealed);
+}
+
+fn check_backup(bytes: &[u8]) {
+    let read = |bytes: &[u8]| -> Result<_, BackupError> {
+        let reader = Reader::open(bytes)?;
+        let (head, mut records) = (reader.head().clone(), Vec::new());
+        let totals = reader.for_each(|key, value| {
+            records.push((key.to_vec(), value.to_vec()));
+            Ok::<_, BackupError>(())
+        })?;
+        Ok((head, records, totals))
+    };
+    let found = match read(bytes) {
+        Ok(found) => found,
+        Err(error) => {
+            let reason = error.to_string();
+            assert!(!reason.is_empty() && !reason.contains('\n'), "{reason:?}");
+            return;
+        }
+    };
+    let mut writer = Writer::new(Vec::new(), &found.0).expect("memory takes all");
+    found.1.iter().for_each(|(key, value)| writer.put(key, value).expect("memory takes all"));
+    let (again, _) = writer.finish().expect("memory takes all");
+    assert_eq!(read(&again).expect("a written backup is one"), found);
 }

@@ -32,7 +32,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 28] = [
+pub const TARGETS: [Target; 29] = [
     Target { name: "frame", run: frames::frame },
     Target { name: "packet", run: frames::packet },
     Target { name: "datagram", run: frames::datagram },
@@ -61,6 +61,7 @@ pub const TARGETS: [Target; 28] = [
     Target { name: "fault-plan", run: files::fault_plan },
     Target { name: "configuration", run: files::configuration },
     Target { name: "durable", run: files::durable },
+    Target { name: "backup", run: files::backup },
 ];
 
 /// The target with that name.

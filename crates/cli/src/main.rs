@@ -4,6 +4,7 @@
 //! all is well; 1, a check found a violation; 2, the command could not do what was asked, and says why in one line; 3,
 //! the cluster has answered no: not found, mismatch, refused; 4, something is wrong with the cluster.
 
+mod backup;
 mod bench;
 mod check;
 mod client;
@@ -26,6 +27,7 @@ mod process;
 mod rdt;
 mod replay;
 mod report;
+mod restore;
 mod rounds;
 mod run;
 mod sim;
@@ -90,6 +92,10 @@ enum Command {
     Run(run::RunArguments),
     /// Show the status of the nodes of a running cluster and of its membership service
     Status(status::StatusArguments),
+    /// Copy the key-value store of a running cluster into a file, as it is at one instant, or check such a file
+    Backup(backup::BackupArguments),
+    /// Write the keys and values of a backup into a running, empty cluster
+    Restore(restore::RestoreArguments),
     /// Start one node of a cluster
     #[command(name = NODE_COMMAND)]
     Start(process::NodeArguments),
@@ -127,6 +133,8 @@ impl Command {
             Self::Rounds(arguments) => arguments.run(),
             Self::Run(arguments) => arguments.run(),
             Self::Status(arguments) => arguments.run(),
+            Self::Backup(arguments) => arguments.run(),
+            Self::Restore(arguments) => arguments.run(),
             Self::Start(arguments) => arguments.run(),
             Self::Membership(arguments) => arguments.run(),
             Self::Report(arguments) => arguments.run(),

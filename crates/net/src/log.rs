@@ -78,6 +78,14 @@ pub fn message(line: &str) -> &str {
     message().unwrap_or(line)
 }
 
+/// The present time by the wall clock, as in the lines of a log.
+pub fn utc_now() -> String {
+    let mut time = String::new();
+    // Writing to a text cannot fail.
+    let _ = Utc.format_time(&mut Writer::new(&mut time));
+    time
+}
+
 /// The wall clock in UTC, with milliseconds, in the format of RFC 3339.
 struct Utc;
 
