@@ -2,7 +2,7 @@
 # Backups of a cluster under a checked load, while another client writes one numbered key after the other. Each backup
 # must have all numbers that were answered before it began, and none without those before it; also if the node that
 # serves it is killed in the middle. Then all nodes are killed, and a backup is restored into a cluster of another size.
-# Damaged files are refused.
+# Damaged files are refused. Finally a cluster loses more disks than it tolerates, and what is left is recovered.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 weft=${WEFT:-$PWD/target/release/weft}
@@ -179,4 +179,58 @@ for backup in quiet3 killed; do
     "$weft" restore --config "$work/second/weft.toml" --from "$work/$backup" --overwrite | grep -q "^$keys" || fail "the keys differ"
     crash 0 1
 done
-echo "backups under load have all that was answered before, and are restored; damaged files are refused"
+# Every write is on two of three disks. The numbers that are left on two of them, and on one.
+cluster third 3 $'value_bytes = 64\nkey_bytes = 16\ncapacity_keys = 4096\ndata_dir = "data"'
+for node in 0 1 2; do start "$node" third; done
+for node in 0 1 2; do await "$node" third; done
+config=$work/third/weft.toml
+# Writes the numbers from $1 to $2.
+put_numbers() {
+    for ((answered = $1; answered <= $2; answered++)); do
+        "$weft" kv --config "$config" --give-up-ms 20000 put "$(number $answered)" "$answered" >/dev/null
+    done
+}
+put_numbers 1 40
+code=0
+"$weft" recover --config "$config" "$work/third/data/node0.weft" 2>"$work/error" >&2 || code=$?
+((code == 2)) && grep -q 'is in use' "$work/error" || fail "the file of a running node is read"
+crash 0 1 2
+cp -r "$work/third" "$work/left"
+left=$work/left/data
+
+# Restores the backup $2 into a new cluster, and prints the highest number there.
+restored() {
+    rm -rf "$work/$1"
+    cluster "$1" 1 $'value_bytes = 64\nkey_bytes = 16\ncapacity_keys = 4096'
+    start 0 "$1"
+    await 0 "$1"
+    "$weft" restore --config "$work/$1/weft.toml" --from "$2" >/dev/null
+    highest "$1"
+    crash 0
+}
+
+"$weft" recover --config "$config" "$left"/node[01].weft --to "$work/both"
+found=$(restored fourth "$work/both")
+((found == 40)) || fail "$found of 40 numbers are recovered from two disks"
+for node in 0 1 2; do
+    code=0
+    "$weft" recover --config "$config" "$left/node$node.weft" --to "$work/one" 2>"$work/error" >&2 || code=$?
+    ((code == 2)) && grep -q -- '--accept-loss' "$work/error" || fail "a loss is accepted without being asked for"
+    "$weft" recover --config "$config" "$left/node$node.weft" --to "$work/one" --accept-loss
+done
+found=$(restored fourth "$work/one")
+((found > 0 && found <= 40)) || fail "$found of 40 numbers are recovered from one disk"
+
+# Two nodes go on, so the file of the third is an older one.
+for node in 0 1; do start "$node" third; done
+for node in 0 1; do await "$node" third; done
+put_numbers 41 50
+crash 0 1
+"$weft" recover --config "$config" "$work"/third/data/node?.weft --to "$work/all" >"$work/report"
+grep -q 'older than another file, so not used' "$work/report" || fail "an older file is used"
+found=$(restored fourth "$work/all")
+((found == 50)) || fail "$found of 50 numbers are recovered from three disks"
+"$weft" recover --config "$config" "$left/node2.weft" | grep -q 'may be lost: .* which the membership service has published since' ||
+    fail "the age of an older file is not told"
+cmp "$work/third/data/node2.weft" "$left/node2.weft" || fail "a data file has changed"
+echo "backups under load have all that was answered before, and are restored; what few disks have left is recovered"

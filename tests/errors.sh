@@ -513,6 +513,15 @@ expect 'is damaged in the block at byte' "$weft" restore --config node.toml --fr
 sed 's/^\[kv\]/&\nvalue_bytes = 4/' node.toml >short.toml
 expect '[kv] value_bytes is 4; the backup needs at least 5' "$weft" restore --config short.toml --from a.backup
 
+# What is left on disks.
+expect 'required arguments were not provided: <FILE>' "$weft" recover --config node.toml
+expect 'keeps nothing on disk' "$weft" recover --config node.toml a.backup
+{ cluster 127.77.0.7 kv; printf 'data_dir = "data"\ncapacity_keys = 1000\n'; } >kept.toml
+expect 'nowhere.weft: cannot be read' "$weft" recover --config kept.toml nowhere.weft
+expect 'a.backup: the store has other sizes than those that are configured; go on without this file' \
+    "$weft" recover --config kept.toml a.backup
+expect 'not provided: --to <BACKUP>' "$weft" recover --config kept.toml --accept-loss a.backup
+
 # A negative answer of the cluster: one line on standard output, exit code 3.
 negative() {
     local words=$1 status=0

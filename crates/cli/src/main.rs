@@ -25,6 +25,7 @@ mod output;
 mod parse;
 mod process;
 mod rdt;
+mod recover;
 mod replay;
 mod report;
 mod restore;
@@ -96,6 +97,8 @@ enum Command {
     Backup(backup::BackupArguments),
     /// Write the keys and values of a backup into a running, empty cluster
     Restore(restore::RestoreArguments),
+    /// Make a backup of the data files that are left of a cluster that has lost more disks than it tolerates
+    Recover(recover::RecoverArguments),
     /// Start one node of a cluster
     #[command(name = NODE_COMMAND)]
     Start(process::NodeArguments),
@@ -135,6 +138,7 @@ impl Command {
             Self::Status(arguments) => arguments.run(),
             Self::Backup(arguments) => arguments.run(),
             Self::Restore(arguments) => arguments.run(),
+            Self::Recover(arguments) => arguments.run(),
             Self::Start(arguments) => arguments.run(),
             Self::Membership(arguments) => arguments.run(),
             Self::Report(arguments) => arguments.run(),

@@ -74,16 +74,7 @@ impl KvLog {
         fresh: Incarnation,
         mut wait: impl FnMut(),
     ) -> Result<Self, RecoveryError> {
-        let (mut found, mut behind_log) = (Vec::new(), Vec::new());
-        let recovered = Store::recover(parameters, &mut *disk, |what| match what {
-            Found::Record(_, record) => found.push(record.to_vec()),
-            Found::Chunk(chunk) => {
-                for part in parts(chunk) {
-                    if is_behind_log(part) { &mut behind_log } else { &mut found }.push(part.to_vec());
-                }
-            }
-        });
-        found.append(&mut behind_log);
+        let (mut found, recovered) = records(parameters, &mut *disk);
         let (mut store, damage) = match recovered {
             Ok(store) => (store, None),
             Err(error @ (RecoveryError::Blank | RecoveryError::Damaged(_))) => {
@@ -110,6 +101,24 @@ impl KvLog {
     pub fn damage(&self) -> Option<Damage> {
         self.damage
     }
+}
+
+/// The records of a log, in the order in which they are replayed, and the store behind them.
+pub(crate) fn records(
+    parameters: weft_store::Parameters,
+    disk: &mut (impl Disk + ?Sized),
+) -> (Vec<Vec<u8>>, Result<Store, RecoveryError>) {
+    let (mut found, mut behind_log) = (Vec::new(), Vec::new());
+    let recovered = Store::recover(parameters, disk, |what| match what {
+        Found::Record(_, record) => found.push(record.to_vec()),
+        Found::Chunk(chunk) => {
+            for part in parts(chunk) {
+                if is_behind_log(part) { &mut behind_log } else { &mut found }.push(part.to_vec());
+            }
+        }
+    });
+    found.append(&mut behind_log);
+    (found, recovered)
 }
 
 /// Whether a record in a snapshot is one of those for which the log had no room. They follow the log.
