@@ -69,8 +69,10 @@ impl Beacons {
         let Ok((cluster, Message::Beacon { node, lease })) = Message::decode(bytes) else { return false };
         let is_ours = cluster == self.cluster && node == peer && node != self.node;
         if is_ours {
-            if !self.peers(now).contains(node) {
-                // The peer may have just started, and waits for a beacon of this node: send one at once.
+            // The peer may have just started, and waits for a beacon of this node. Or the interval so far may have been
+            // too long for leases of this length. In both cases send one at once.
+            let learns = self.lease.is_none() && lease.is_some();
+            if learns || !self.peers(now).contains(node) {
                 self.next = self.next.min(now);
             }
             self.heard[node.index()] = Some(now);
@@ -129,6 +131,20 @@ mod tests {
         assert_eq!(founder.next_deadline(), at(3));
         founder.learn_lease(Duration::from_ms(8));
         assert_eq!(founder.next_deadline(), at(3));
+    }
+
+    /// Its next beacon was due in 50 ms, and the service excludes a node after a quarter of a lease.
+    #[test]
+    fn a_node_that_learns_from_a_peer_that_leases_are_short_sends_beacons_more_often() {
+        let (mut member, mut newcomer) = (beacons(0), beacons(1));
+        let (zero, lease) = (NodeId::new(0).unwrap(), Duration::from_ms(8));
+        newcomer.receive(at(0), zero, &member.poll_transmit(at(0)).unwrap());
+        newcomer.poll_transmit(at(1)).unwrap();
+        member.learn_lease(lease);
+        newcomer.receive(at(2), zero, &member.poll_transmit(at(2)).unwrap());
+        assert!(newcomer.poll_transmit(at(2)).is_some());
+        newcomer.learn_lease(lease);
+        assert_eq!(newcomer.next_deadline(), at(3));
     }
 
     #[test]
