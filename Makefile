@@ -97,6 +97,8 @@ campaign: build ## A slice of the fault campaign
 	$(WEFT) sim rdt --nodes 5 --seeds 1..6 --faults all
 	$(WEFT) sim txn --nodes 3 --seeds 1..20 --faults all
 	$(WEFT) sim txn --nodes 5 --replication 3 --seeds 1..10 --faults all
+	$(WEFT) sim txn --nodes 3 --seeds 1..20 --faults all,disk
+	$(WEFT) sim txn --nodes 5 --replication 3 --seeds 1..6 --faults disk
 	$(WEFT) sim txn --nodes 3 --seeds 1..4 --faults all --lose-shard
 	$(WEFT) sim txn --nodes 4 --seeds 1..4 --faults partial_partition
 	$(WEFT) sim lock --nodes 3 --seeds 1..10 --faults all
@@ -190,6 +192,8 @@ nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesi
 	for nodes in 3 4 5 6 7 8; do $(WEFT) sim rdt --nodes $$nodes --seeds 1..200 --faults all; done
 	for shape in "3 2" "3 3" "5 2" "5 3" "6 3"; do set -- $$shape; for workload in smallbank retwis; do \
 	    $(WEFT) sim txn --nodes $$1 --replication $$2 --workload $$workload --seeds 1..500 --faults all; done; done
+	for shape in "3 2" "3 3" "5 2" "5 3"; do set -- $$shape; for faults in all,disk disk; do \
+	    $(WEFT) sim txn --nodes $$1 --replication $$2 --seeds 1..500 --faults $$faults; done; done
 	$(WEFT) sim txn --nodes 5 --replication 3 --seeds 1..200 --faults all --lose-shard
 	for engine in kv txn lock; do for nodes in 4 5; do \
 	    $(WEFT) sim $$engine --nodes $$nodes --seeds 1..200 --faults partial_partition; done; done

@@ -130,6 +130,7 @@ expect 'there is no workload `bank`' "$weft" bench txn-threads --workload bank
 expect 'there is no data type `bank`' "$weft" sim rdt --type bank
 expect '3 nodes cannot hold 4 replicas' "$weft" sim txn --nodes 3 --replication 4
 expect 'choose a smaller --replication' "$weft" sim txn --nodes 3 --replication 3 --lose-shard
+expect 'a shard on disks is not lost' "$weft" sim txn --faults power --lose-shard
 expect 'there is no workload `bank`' "$weft" sim txn --workload bank
 expect 'unknown kind of fault' "$weft" sim txn --faults omission
 expect 'the range is empty' "$weft" sim txn --seeds 9..1
@@ -271,7 +272,7 @@ expect 'until_us must be greater' "$weft" sim kv --faults reversed.toml
 printf '[[fault]]\nkind = "crash"\nat_us = 5\nmachine = "node7"\n' >stranger.toml
 expect 'there is no machine `node7`' "$weft" sim kv --nodes 3 --faults stranger.toml
 expect 'there is no machine `node7`' "$weft" sim smr --nodes 3 --faults stranger.toml
-expect 'keeps nothing on disks' "$weft" sim txn --faults rot
+expect 'keeps nothing on disks' "$weft" sim rdt --faults rot
 expect 'there is no machine `node7`' "$weft" bench kv --ops 10 --faults stranger.toml --json result.json --pcap captures
 printf 'fault = 7' >nonsense.toml
 expect 'fault plan, line 1' "$weft" bench kv --faults nonsense.toml

@@ -8,6 +8,7 @@ use weft_txn::Room;
 use weft_txn::client::ClientMessage;
 use weft_txn::host::{Half, HalfParameters, HalfTables, Local};
 use weft_txn::host_port::HostMessage;
+use weft_txn::journal::Entry;
 use weft_txn::message::{
     Base, Body, Claim, Drawn, Got, Header, Held, Kind, Lack, Put, Reader, RecordPart, Replacement, Seen,
     Status, Verdict, Want, write, write_id, write_list,
@@ -87,6 +88,10 @@ fn visit(message: Option<HostMessage<'_>>) {
         }
         Some(HostMessage::Run { got, .. }) => got.iter().count(),
         Some(HostMessage::Page { page, .. } | HostMessage::Keep { page, .. }) => page.puts.iter().count(),
+        Some(HostMessage::Restore(Entry::Page(page))) => page.puts.iter().count(),
+        // As long as the entry.
+        Some(HostMessage::Restore(Entry::Verdicts(verdicts))) => return verdicts.iter().for_each(drop),
+        Some(HostMessage::Restore(Entry::State(state))) => return state.held().for_each(drop),
         _ => 0,
     };
     assert!(items <= 3 * usize::from(u8::MAX));
@@ -121,8 +126,8 @@ fn rewrite(kind: Kind, bytes: &[u8]) -> Option<Vec<u8>> {
         Body::Shipped { id, status, reason, shards, answer } => {
             write::shipped(into, id, status, reason, shards, answer);
         }
-        Body::Report { asks, base, part, parts, held } => {
-            write::report(into, asks, &base, part, parts, held.iter());
+        Body::Report { asks, base, decided, part, parts, held } => {
+            write::report(into, asks, (&base, &decided), (part, parts), held.iter());
         }
         Body::Settled { acts } => into.push(u8::from(acts)),
         Body::Copy { shard, from } => copy(into, shard, from),
@@ -472,7 +477,8 @@ impl Node {
                         verdict: input.one_of(&verdicts),
                     })
                     .collect();
-                write::report(out, input.coin(), &base, part, parts, held.into_iter());
+                let decided = std::array::from_fn(|_| u64::from(input.byte()));
+                write::report(out, input.coin(), (&base, &decided), (part, parts), held.into_iter());
             }
             Kind::Settled => out.push(input.byte()),
             Kind::Copy => copy(out, shard, place_in_table(input)),

@@ -2,6 +2,7 @@
 //! the engines.
 
 pub mod compare;
+pub mod disks;
 pub mod kv;
 pub mod lock;
 pub mod rdt;

@@ -10,6 +10,7 @@ use weft_bench::kv::simulated::{DiskBug, NodeNic, StoreSubject};
 use weft_bench::lock::simulated::Locks;
 use weft_bench::rdt::ObjectSubject;
 use weft_bench::smr::LogSubject;
+use weft_bench::txn::TransactionsSubject;
 use weft_harness::{Campaign, NodeBug, OnNodes, Planted, Subject};
 use weft_kv::PlantedBug as StoreBug;
 use weft_lock::PlantedBug as LockBug;
@@ -18,6 +19,7 @@ use weft_rounds::PlantedBug as RoundsBug;
 use weft_sim::{CostProfile, FaultKind, FaultKinds};
 use weft_smr::PlantedBug as LogBug;
 use weft_time::Duration;
+use weft_txn::PlantedBug as TransactionBug;
 
 /// Each bug must be found with the seed beside it, the first that finds it, and the seed must have no violation without
 /// the bug.
@@ -111,7 +113,7 @@ fn campaigns_of_logs_catch_bugs_around_the_engine() {
 /// A restarted node must connect its queue pairs with the PSNs of its new incarnation.
 #[test]
 fn campaigns_of_data_types_catch_bugs_around_the_engine() {
-    let bugs = [(NodeBug::AnswerBeforeStored, 4), (NodeBug::WiredToFormerIncarnation, 6)];
+    let bugs = [(NodeBug::AnswerBeforeStored, 5), (NodeBug::WiredToFormerIncarnation, 6)];
     assert_caught(&bugs, NodeBug::name, |seed, node_bug| {
         finds(&campaign(3, seed, node_bug), &ObjectSubject::default())
     });
@@ -165,6 +167,30 @@ fn campaigns_of_lagging_disks_catch_planted_bugs() {
     }
     assert_caught(&[(DiskBug::Log(weft_node::LogBug::StreamsApart), 10)], DiskBug::name, |seed, disk_bug| {
         finds_behind_disks(2, seed, StoreSubject { disk_bug, ..store() })
+    });
+}
+
+#[test]
+fn campaigns_of_transactions_on_disks_catch_planted_bugs() {
+    let bugs = [
+        (TransactionBug::LoggedBeforeFlush, 1),
+        (TransactionBug::WithdrawnBeforeFlush, 25),
+        (TransactionBug::ReportedBeforeFlush, 36),
+        (TransactionBug::SettledBeforeFlush, 5),
+        (TransactionBug::SyncedBeforeSaved, 402),
+        (TransactionBug::SnapshotWithoutAttempts, 177),
+    ];
+    assert!(
+        TransactionBug::ALL
+            .iter()
+            .filter(|bug| bug.is_on_disk())
+            .all(|bug| bugs.iter().any(|(one, _)| one == bug))
+    );
+    let kinds = FaultKinds::ALL.iter().chain(FaultKinds::DISK.iter());
+    let kinds = kinds.fold(FaultKinds::NONE, FaultKinds::with);
+    assert_caught(&bugs, TransactionBug::name, |seed, planted_bug| {
+        let transactions = TransactionsSubject { planted_bug, ..TransactionsSubject::default() };
+        finds(&Campaign { kinds, ..campaign(3, seed, None) }, &transactions)
     });
 }
 

@@ -281,21 +281,30 @@ impl<B: Builder> Cluster<B> {
     ) {
         while self.world.now() < until {
             self.run_until((self.world.now() + SUPERVISION).min(until));
-            let ended: Vec<usize> =
-                self.running().filter(|(_, node)| has_ended(node)).map(|(index, _)| index).collect();
-            for node in ended {
-                if let Some(ClusterMachine::Node(remains)) = self.world.stop(MachineId::new(node)) {
-                    self.director.builder.crashed(node, *remains);
-                    self.director.stopped.push(node);
-                }
+            self.supervise(&has_ended, &is_repaired);
+        }
+    }
+
+    /// Does once what [`Cluster::supervise_until`] does while it runs.
+    pub fn supervise(
+        &mut self,
+        has_ended: impl Fn(&B::Node) -> bool,
+        is_repaired: impl Fn(&B, usize) -> bool,
+    ) {
+        let ended: Vec<usize> =
+            self.running().filter(|(_, node)| has_ended(node)).map(|(index, _)| index).collect();
+        for node in ended {
+            if let Some(ClusterMachine::Node(remains)) = self.world.stop(MachineId::new(node)) {
+                self.director.builder.crashed(node, *remains);
+                self.director.stopped.push(node);
             }
-            let stopped = std::mem::take(&mut self.director.stopped);
-            for node in stopped {
-                if is_repaired(&self.director.builder, node) {
-                    self.world.start_again(MachineId::new(node), &mut self.director);
-                } else {
-                    self.director.stopped.push(node);
-                }
+        }
+        let stopped = std::mem::take(&mut self.director.stopped);
+        for node in stopped {
+            if is_repaired(&self.director.builder, node) {
+                self.world.start_again(MachineId::new(node), &mut self.director);
+            } else {
+                self.director.stopped.push(node);
             }
         }
     }

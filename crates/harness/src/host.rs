@@ -47,7 +47,7 @@ impl SimulatedHalf for NoHalf {}
 
 impl SimulatedHalf for NodeHalf {
     fn has_failed(&self) -> bool {
-        if let Self::KeyValue(half) = self { half.failure().is_some() } else { false }
+        self.failure().is_some()
     }
 }
 

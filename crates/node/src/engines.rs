@@ -9,6 +9,7 @@ use weft_nic::{Card, CardConfig};
 use weft_rdt::replica::{Replica, ReplicaParameters};
 use weft_rounds::{Ckc, ClientServerParameters, Rounds};
 use weft_smr::log::{Log, LogParameters};
+use weft_store::DiskError;
 use weft_time::Instant;
 use weft_txn::Transactions;
 use weft_verbs::Target;
@@ -151,6 +152,15 @@ pub enum NodeHalf {
 }
 
 impl NodeHalf {
+    /// The error of the disk that makes the node stop, if there was one.
+    pub fn failure(&self) -> Option<&DiskError> {
+        match self {
+            Self::KeyValue(half) => half.failure(),
+            Self::Transactions(half) => half.failure(),
+            _ => None,
+        }
+    }
+
     fn inner(&self) -> &dyn HostHalf {
         match self {
             Self::None(half) => half,

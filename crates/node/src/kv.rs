@@ -4,27 +4,20 @@
 //! a process restarts, it first opens the log ([`KvLog::open`]), because the node takes the incarnation of the
 //! data in it. Then the whole log is replayed into the engine before the engine receives any view.
 
-use std::collections::VecDeque;
 use std::fmt;
 
 use weft_cluster::Incarnation;
 use weft_kv::Parameters;
 use weft_kv::journal::{HOST, Opening, What};
 use weft_kv::message::{Cut, Kind};
-use weft_store::{Damage, Disk, DiskError, Found, RecoveryError, Refusal, Store};
+use weft_store::{Damage, Disk, DiskError, RecoveryError};
 use weft_time::Instant;
 
 use crate::half::{HostHalf, HostIo};
+use crate::log::{self, Content, HostLog, Room};
 #[cfg(feature = "planted-bugs")]
 use crate::planted::LogBug;
 
-/// Sectors of a batch, 1 MiB, and of the log, 128 MiB: several times the content of all windows together.
-const BATCH_SECTORS: u32 = 256;
-const LOG_SECTORS: u64 = 32_768;
-/// Bytes of a chunk of a snapshot.
-const CHUNK_BYTES: usize = 64 << 10;
-/// A snapshot begins when this share of the log is in use, in thousandths.
-const SNAPSHOT_AT: u64 = 250;
 /// Request to the engine at the start of a snapshot: note how far entries are accepted.
 const MARK: u8 = 0;
 /// Request to the engine for the first part of a snapshot.
@@ -35,24 +28,22 @@ const END: u32 = u32::MAX;
 /// The sizes of the store for an engine with these parameters.
 pub fn store_parameters(engine: &Parameters) -> weft_store::Parameters {
     // Bytes of a snapshot: the table, the last entries with their headers, half as many again that the log has no room
-    // for, a tenth more for frames, and the sessions.
-    let content = engine.memory_bytes() + engine.kept_bytes() / 2 * 3;
-    let bytes = content / 10 * 11 + (engine.sessions + 16 * engine.window) * 512 + (1 << 20);
-    weft_store::Parameters::new(BATCH_SECTORS, LOG_SECTORS, bytes.div_ceil(weft_store::SECTOR) as u64)
+    // for, and the sessions.
+    let entries = engine.kept_bytes() / 2 * 3;
+    log::store_parameters(engine.memory_bytes() + entries + (engine.sessions + 16 * engine.window) * 512)
 }
 
 /// A log that was opened on a disk, or a new one.
 pub struct KvLog {
-    store: Store,
-    disk: Box<dyn Disk + Send>,
+    log: HostLog,
     found: Vec<Vec<u8>>,
-    damage: Option<Damage>,
 }
 
 impl KvLog {
     /// Opens the log on a disk, or creates one for a node that starts without data, in incarnation `fresh`. `wait`
     /// returns when a flush may have ended.
     ///
+    /// # Errors
     /// The disk fails, or has a log of an engine with other sizes. A damaged log is no error: the node starts
     /// without data and fetches it from its peers.
     pub fn open(
@@ -70,70 +61,36 @@ impl KvLog {
     /// As [`KvLog::open`].
     pub fn with_sizes(
         parameters: weft_store::Parameters,
-        mut disk: Box<dyn Disk + Send>,
+        disk: Box<dyn Disk + Send>,
         fresh: Incarnation,
-        mut wait: impl FnMut(),
+        wait: impl FnMut(),
     ) -> Result<Self, RecoveryError> {
-        let (mut found, recovered) = records(parameters, &mut *disk);
-        let (mut store, damage) = match recovered {
-            Ok(store) => (store, None),
-            Err(error @ (RecoveryError::Blank | RecoveryError::Damaged(_))) => {
-                found.clear();
-                let damage = if let RecoveryError::Damaged(damage) = error { Some(damage) } else { None };
-                (Store::format(parameters, fresh.get().into(), &mut *disk), damage)
-            }
-            Err(error) => return Err(error),
-        };
-        store.pump(&mut *disk)?;
-        while !store.is_idle() {
-            wait();
-            store.pump(&mut *disk)?;
-        }
-        Ok(Self { store, disk, found, damage })
+        let (log, content) = HostLog::open(parameters, disk, fresh, wait, |_| true)?;
+        Ok(Self { log, found: in_order(content) })
     }
 
     /// The incarnation to which the data belongs.
     pub fn incarnation(&self) -> Incarnation {
-        u64::try_from(self.store.identity()).ok().and_then(Incarnation::new).unwrap_or(Incarnation::FIRST)
+        self.log.incarnation()
     }
 
     /// Damage that was found in the log when it was opened, if any.
-    pub fn damage(&self) -> Option<Damage> {
-        self.damage
+    pub const fn damage(&self) -> Option<Damage> {
+        self.log.damage()
     }
 }
 
-/// The records of a log, in the order in which they are replayed, and the store behind them.
-pub(crate) fn records(
-    parameters: weft_store::Parameters,
-    disk: &mut (impl Disk + ?Sized),
-) -> (Vec<Vec<u8>>, Result<Store, RecoveryError>) {
-    let (mut found, mut behind_log) = (Vec::new(), Vec::new());
-    let recovered = Store::recover(parameters, disk, |what| match what {
-        Found::Record(_, record) => found.push(record.to_vec()),
-        Found::Chunk(chunk) => {
-            for part in parts(chunk) {
-                if is_behind_log(part) { &mut behind_log } else { &mut found }.push(part.to_vec());
-            }
-        }
-    });
-    found.append(&mut behind_log);
-    (found, recovered)
+/// The records of a log, in the order in which they are replayed.
+pub(crate) fn in_order(content: Content) -> Vec<Vec<u8>> {
+    let (behind_log, mut found): (Vec<_>, Vec<_>) =
+        content.parts.into_iter().partition(|part| is_behind_log(part));
+    found.extend(content.records.into_iter().chain(behind_log));
+    found
 }
 
 /// Whether a record in a snapshot is one of those for which the log had no room. They follow the log.
 fn is_behind_log(record: &[u8]) -> bool {
     matches!(What::of(record), Ok((What::Entry | What::Opening | What::Sealed, ..)))
-}
-
-/// The records in a chunk; each is preceded by its length.
-fn parts(mut chunk: &[u8]) -> impl Iterator<Item = &[u8]> {
-    std::iter::from_fn(move || {
-        let (length, rest) = chunk.split_first_chunk::<4>()?;
-        let (part, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize)?;
-        chunk = rest;
-        Some(part)
-    })
 }
 
 /// State of a snapshot that is being written.
@@ -155,16 +112,14 @@ enum Snapshot {
 
 /// The host half of a key-value engine with a log.
 pub struct KvHalf {
-    log: KvLog,
+    log: HostLog,
+    /// Records found in the log when it was opened.
+    found: Vec<Vec<u8>>,
     /// Number of records in the store before the first one of this engine.
     before: u64,
     /// Number of durable records that was last reported to the engine.
     told: u64,
-    /// Records that the store has not accepted yet.
-    waiting: VecDeque<Vec<u8>>,
     snapshot: Option<Snapshot>,
-    chunk: Vec<u8>,
-    failure: Option<DiskError>,
     /// Whether the engine was restored and has begun no epoch since.
     is_restored: bool,
     found_again: Option<Cut>,
@@ -198,14 +153,13 @@ impl fmt::Debug for KvHalf {
 impl KvHalf {
     /// A half with this log.
     pub fn new(log: KvLog) -> Self {
+        let KvLog { log, found } = log;
         Self {
-            before: log.store.next_record(),
+            before: log.next_record(),
             log,
+            found,
             told: 0,
-            waiting: VecDeque::new(),
             snapshot: None,
-            chunk: Vec::with_capacity(CHUNK_BYTES),
-            failure: None,
             is_restored: false,
             found_again: None,
             #[cfg(feature = "planted-bugs")]
@@ -223,8 +177,8 @@ impl KvHalf {
     }
 
     /// The disk error that makes the node stop, if there was one.
-    pub fn failure(&self) -> Option<&DiskError> {
-        self.failure.as_ref()
+    pub const fn failure(&self) -> Option<&DiskError> {
+        self.log.failure()
     }
 
     /// What an engine that was restored from the log continues with: the epoch in which it had stopped, and how much of
@@ -236,27 +190,21 @@ impl KvHalf {
     /// Moves records, snapshot and flushes forward as far as possible.
     fn drive(&mut self, io: &mut HostIo<'_>) {
         #[cfg(feature = "planted-bugs")]
-        if self.log.store.is_idle() {
-            self.waiting.extend(self.late.drain(..));
+        if self.log.is_idle() {
+            self.late.drain(..).for_each(|record| self.log.append(&record));
         }
-        while let Some(record) = self.waiting.front() {
-            match self.log.store.append(record) {
-                Ok(_) => drop(self.waiting.pop_front()),
-                Err(_) => break,
-            }
-        }
+        self.log.append_waiting();
         self.drive_snapshot(io);
-        if let Err(error) = self.log.store.pump(&mut *self.log.disk) {
-            self.failure.get_or_insert(error);
+        if !self.log.pump() {
             return;
         }
-        let store = &self.log.store;
-        let durable = if planted!(self, ToldBeforeFlush) { store.next_record() } else { store.durable() };
+        let accepted = self.log.accepted();
+        let durable = if planted!(self, ToldBeforeFlush) { accepted } else { self.log.durable() };
         let durable = durable.saturating_sub(self.before);
         if durable > self.told {
             self.told = durable;
             #[cfg(feature = "planted-bugs")]
-            self.waiting.extend(self.late.drain(..));
+            self.late.drain(..).for_each(|record| self.log.append(&record));
             io.call(HOST, Kind::Durable as u8, &durable.to_be_bytes());
             if let Some(Snapshot::TooEarly) = self.snapshot {
                 self.snapshot = Some(Snapshot::Beginning);
@@ -268,7 +216,7 @@ impl KvHalf {
     fn drive_snapshot(&mut self, io: &mut HostIo<'_>) {
         match self.snapshot {
             None => {
-                if self.log.store.fullness() >= SNAPSHOT_AT && self.log.store.begin_snapshot().is_ok() {
+                if self.log.wants_snapshot() && self.log.begin_snapshot() {
                     self.snapshot = Some(Snapshot::Beginning);
                     if !planted!(self, SnapshotWithoutMark) {
                         ask(io, MARK, 0);
@@ -284,7 +232,7 @@ impl KvHalf {
             }
             Some(Snapshot::Complete { until, added }) => self.complete_snapshot(until, added),
             Some(Snapshot::Ended) => {
-                if !self.log.store.is_writing_snapshot() {
+                if !self.log.is_writing_snapshot() {
                     self.snapshot = None;
                 }
             }
@@ -296,8 +244,8 @@ impl KvHalf {
     /// table would have entries that no log has. The log may have no room for the last of these records before the
     /// snapshot has ended, so they are added to the snapshot.
     fn complete_snapshot(&mut self, until: u64, added: usize) {
-        let next = self.log.store.next_record();
-        if self.log.store.durable() < until.min(next) {
+        let next = self.log.accepted();
+        if self.log.durable() < until.min(next) {
             return;
         }
         let waiting = until.saturating_sub(next) as usize;
@@ -308,34 +256,22 @@ impl KvHalf {
                 }
                 return;
             }
-            add_part(&mut self.chunk, &self.waiting[place]);
+            self.log.add_waiting(place);
         }
-        self.snapshot = Some(Snapshot::Complete { until, added: waiting });
-        if self.chunk.is_empty() || self.put_chunk() {
-            self.log.store.end_snapshot();
-            self.snapshot = Some(Snapshot::Ended);
-        }
+        self.snapshot = match self.log.end_snapshot() {
+            Room::Ready => Some(Snapshot::Ended),
+            Room::Behind => Some(Snapshot::Complete { until, added: waiting }),
+            Room::Abandoned => None,
+        };
     }
 
-    /// Whether another part may be requested. Writes the chunk if it is full.
+    /// Whether another part may be requested.
     fn has_room(&mut self) -> bool {
-        self.chunk.len() < CHUNK_BYTES || self.put_chunk()
-    }
-
-    fn put_chunk(&mut self) -> bool {
-        match self.log.store.put_chunk(&self.chunk) {
-            Ok(()) => {
-                self.chunk.clear();
-                true
-            }
-            Err(Refusal::Busy) => false,
-            // The area is full or the disk has failed; the next pump reports a failed disk.
-            Err(Refusal::Full | Refusal::TooLong | Refusal::Failed) => {
-                self.chunk.clear();
-                self.snapshot = None;
-                false
-            }
+        let room = self.log.room();
+        if room == Room::Abandoned {
+            self.snapshot = None;
         }
+        room == Room::Ready
     }
 
     fn take_part(&mut self, payload: &[u8]) {
@@ -347,8 +283,8 @@ impl KvHalf {
             }
             return;
         }
-        add_part(&mut self.chunk, record);
-        let until = self.log.store.next_record() + self.waiting.len() as u64;
+        self.log.add_part(&[record]);
+        let until = self.log.next_record();
         self.snapshot = match self.snapshot {
             Some(Snapshot::Beginning) => Some(Snapshot::Next(What::Slots, 0)),
             Some(Snapshot::Asked(What::Slots)) if next == END => Some(Snapshot::Next(What::Sessions, 0)),
@@ -357,16 +293,11 @@ impl KvHalf {
             Some(Snapshot::Asked(what)) => Some(Snapshot::Next(what, next)),
             // The answer belongs to a snapshot that was abandoned.
             _ => {
-                self.chunk.clear();
+                self.log.drop_parts();
                 None
             }
         };
     }
-}
-
-fn add_part(chunk: &mut Vec<u8>, record: &[u8]) {
-    chunk.extend_from_slice(&(record.len() as u32).to_le_bytes());
-    chunk.extend_from_slice(record);
 }
 
 fn ask(io: &mut HostIo<'_>, what: u8, from: u32) {
@@ -376,7 +307,7 @@ fn ask(io: &mut HostIo<'_>, what: u8, from: u32) {
 
 impl HostHalf for KvHalf {
     fn begin(&mut self, io: &mut HostIo<'_>) {
-        let found = std::mem::take(&mut self.log.found);
+        let found = std::mem::take(&mut self.found);
         if found.is_empty() {
             return;
         }
@@ -403,11 +334,7 @@ impl HostHalf for KvHalf {
             if planted!(self, StreamsApart) && payload[..2] == [What::Entry as u8, 0] {
                 return self.late.push(payload.to_vec());
             }
-            // Usually the store's batch accepts the record at once.
-            let is_taken = self.waiting.is_empty() && self.log.store.append(payload).is_ok();
-            if !is_taken {
-                self.waiting.push_back(payload.to_vec());
-            }
+            self.log.append(payload);
         } else if kind == Kind::SnapshotPart as u8 {
             self.take_part(payload);
         }
@@ -418,15 +345,14 @@ impl HostHalf for KvHalf {
     }
 
     fn rejoin(&mut self, _: Instant, incarnation: Incarnation, _: &mut HostIo<'_>) {
-        self.waiting.clear();
-        self.chunk.clear();
         self.snapshot = None;
         if planted!(self, StartOverKeepsLog) {
-            (self.before, self.told) = (self.log.store.next_record(), 0);
+            self.log.forget_all_in_memory();
+            (self.before, self.told) = (self.log.next_record(), 0);
             return;
         }
         (self.before, self.told, self.is_restored) = (0, 0, false);
-        self.log.store.start_over(incarnation.get().into(), &mut *self.log.disk);
+        self.log.start_over(incarnation);
     }
 }
 
@@ -593,7 +519,7 @@ mod tests {
         }
         host.flush();
         assert_eq!(host.answers, 1_000);
-        let snapshots = host.half.log.store.snapshot();
+        let snapshots = host.half.log.store().snapshot();
         assert!(snapshots > 3, "{snapshots} snapshots");
         let digest = host.kv.state_digest(&host.memory);
         disk.0.lock().unwrap().cut_power();
@@ -621,7 +547,7 @@ mod tests {
         host.configure(1);
         let mut states = vec![host.kv.state_digest(&host.memory)];
         let (mut number, mut reflected) = (0, 0);
-        let is_written = |host: &Host| host.half.log.store.snapshot() > seed % 3;
+        let is_written = |host: &Host| host.half.log.store().snapshot() > seed % 3;
         while !is_written(&host) {
             number += 1;
             assert!(number < 20_000, "seed {seed}: no snapshot is complete");
@@ -666,7 +592,7 @@ mod tests {
         let begins = |payload: &[u8]| payload.first() == Some(&BEGINNING);
         let asked =
             calls.0.iter().filter(|(_, kind, payload)| *kind == Kind::Snapshot as u8 && begins(payload));
-        assert!(host.half.log.store.fullness() > SNAPSHOT_AT);
+        assert!(host.half.log.wants_snapshot());
         assert_eq!(asked.count(), 1);
     }
 

@@ -19,6 +19,7 @@
 mod engines;
 mod half;
 mod kv;
+mod log;
 mod node;
 #[cfg(feature = "planted-bugs")]
 mod planted;
@@ -46,6 +47,9 @@ pub use rounds::{RoundsHalf, RoundsPauses};
 pub use salvage::{Contradiction, LeftError, LeftNode, Salvage};
 pub use sessions::SessionHalf;
 pub use stalls::{Stall, Stalls};
-pub use transactions::{Application, Ledger, LedgerRefusal, TransactionHalf, TransactionSizes, found};
+pub use transactions::{
+    Application, Ledger, LedgerRefusal, TransactionHalf, TransactionLog, TransactionSizes, found,
+    transaction_store,
+};
 pub use wired::WiredHalf;
 pub use wiring::{ConnectionParameters, Connections, EngineMemory, Purpose};

@@ -19,7 +19,8 @@ use weft_waist::{
     NodeSet, View,
 };
 
-use crate::kv::{records, store_parameters};
+use crate::kv::{in_order, store_parameters};
+use crate::log::Content;
 
 /// The caller that reads the data from an engine.
 const READER: u32 = 1;
@@ -94,8 +95,9 @@ impl LeftNode {
         read: impl FnMut(u64, &mut [u8]) -> io::Result<()>,
     ) -> Result<Self, LeftError> {
         let mut disk = ReadOnly { bytes, read, flushes: 0 };
-        let (found, recovered) = records(store_parameters(parameters), &mut disk);
+        let (content, recovered) = Content::read(store_parameters(parameters), &mut disk);
         recovered?;
+        let found = in_order(content);
         // One member is enough to recover from: see `Parameters::durable_copies`.
         let parameters = Parameters { durable_copies: NODES_MAX, disk_lag: None, ..parameters.clone() };
         let mut memory = Memory::new(parameters.memory_bytes());

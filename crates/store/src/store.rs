@@ -228,6 +228,13 @@ impl Store {
         Ok(())
     }
 
+    /// Abandons the snapshot that is being written, if there is one and it has not ended. The previous one stays.
+    pub fn abandon_snapshot(&mut self) {
+        if self.writing.take_if(|writing| !writing.ended).is_some() {
+            self.chunk.clear();
+        }
+    }
+
     /// Ends the snapshot. Once it is durable, it replaces the previous one and all records that it reflects.
     ///
     /// # Panics

@@ -41,6 +41,17 @@ impl FaultChoice for Faults {
     }
 }
 
+/// The option `--faults` for engines whose nodes may have disks.
+pub(crate) const DISK_FAULTS: FaultsOption<Faults> = FaultsOption {
+    value: "KINDS|PLAN.toml",
+    help: "\
+Kinds of faults, separated by commas. Network and nodes: loss, duplication, reordering, corruption, partition, \
+one_way_cut, crash, pause, slow_link, outage (of the membership service), partial_partition; `all` means these. Disks: \
+power, torn, lost, misdirect, rot, io_error, full, slow_disk; `disk` means these, and any of them gives the nodes \
+disks. Or none, or the path of a fault plan in TOML. docs/fault-plans.md describes each",
+    parse: str::parse,
+};
+
 /// The option `--faults` for engines whose nodes have no disks.
 pub(crate) const NETWORK_FAULTS: FaultsOption<Faults> = FaultsOption {
     value: "KINDS|PLAN.toml",
@@ -50,7 +61,8 @@ slow_link, outage (of the membership service), partial_partition; or all; or non
 docs/fault-plans.md describes each",
     parse: |text| match text.parse()? {
         Faults::Kinds(kinds) if kinds.has_disks() => {
-            Err("this engine keeps nothing on disks; `weft sim kv` has faults of disks".to_owned())
+            Err("this engine keeps nothing on disks; `weft sim kv` and `weft sim txn` have faults of disks"
+                .to_owned())
         }
         faults => Ok(faults),
     },

@@ -1,14 +1,15 @@
 //! `weft sim kv`: fault campaigns of the key-value store.
 
 use clap::{Args, ValueEnum};
-use weft_bench::kv::simulated::{NodeNic, StoreFigures, StoreSubject, has_disks};
+use weft_bench::disks::has_disks;
+use weft_bench::kv::simulated::{NodeNic, StoreFigures, StoreSubject};
 use weft_cluster::KvConfig;
 use weft_results::NicModel;
 use weft_results::table::grouped;
 use weft_time::Duration;
 
 use super::campaign::{CampaignGround, Conduct, EngineOptions, Found, NodesOption};
-use super::faults::FaultsOption;
+use super::faults::{DISK_FAULTS, FaultsOption};
 use crate::bench::node_nic::NodeNicOptions;
 use crate::failure::Failure;
 use crate::faults::Faults;
@@ -110,15 +111,7 @@ impl EngineOptions for KvOptions {
     const KIND: &'static str = "sim kv";
     const NODES: NodesOption =
         NodesOption { help: "Number of nodes, 1 to 16", default: "5", parse: parse::nodes };
-    const FAULTS: FaultsOption<Faults> = FaultsOption {
-        value: "KINDS|PLAN.toml",
-        help: "\
-Kinds of faults, separated by commas. Network and nodes: loss, duplication, reordering, corruption, partition, \
-one_way_cut, crash, pause, slow_link, outage (of the membership service), partial_partition; `all` means these. Disks: \
-power, torn, lost, misdirect, rot, io_error, full, slow_disk; `disk` means these, and any of them gives the nodes \
-disks. Or none, or the path of a fault plan in TOML. docs/fault-plans.md describes each",
-        parse: str::parse,
-    };
+    const FAULTS: FaultsOption<Faults> = DISK_FAULTS;
     const HISTORY: Option<Histories<Found<Self>>> = Some(|found| found.figures.histories.iter().collect());
 
     fn run(&self, mut conduct: Conduct<'_, Faults>) -> Result<Found<Self>, Failure> {

@@ -2,11 +2,12 @@
 
 use clap::Args;
 use weft_applications::WorkloadName;
+use weft_bench::disks::has_disks;
 use weft_bench::txn::{TransactionFigures, TransactionsSubject};
 use weft_results::table::grouped;
 
 use super::campaign::{Conduct, EngineOptions, Found, NodesOption, list};
-use super::faults::{FaultsOption, NETWORK_FAULTS};
+use super::faults::{DISK_FAULTS, FaultsOption};
 use crate::failure::Failure;
 use crate::faults::Faults;
 use crate::parse;
@@ -20,7 +21,9 @@ chosen messages of the protocol, and restart with empty memory; nodes pause; lin
 frames; partitions separate nodes from each other and from the membership service. With f + 1 replicas of each shard, \
 a crash is skipped while f nodes have not recovered all their data. The history must be strictly serializable, where \
 a call without an answer may or may not have taken effect; no money may appear or vanish; all replicas of a shard \
-must end in the same state, without a lock. After the last fault the clients of every node must commit again. Without \
+must end in the same state, without a lock. With faults of disks, a transaction is answered when it is on the disks of \
+all replicas; nodes restart with what is on their disks, and faults are skipped that would leave a shard on no \
+undamaged disk. After the last fault the clients of every node must commit again. Without \
 --workload, the seeds run Smallbank and Retwis in turn; the seeds that crash a node when its log is full run \
 new-order of TPC-C.";
 
@@ -52,7 +55,7 @@ impl EngineOptions for TxnOptions {
     const KIND: &'static str = "sim txn";
     const NODES: NodesOption =
         NodesOption { help: "Number of nodes, 2 to 16", default: "3", parse: parse::nodes };
-    const FAULTS: FaultsOption<Faults> = NETWORK_FAULTS;
+    const FAULTS: FaultsOption<Faults> = DISK_FAULTS;
     const AGAIN: &'static str = "commits again";
     const HISTORY: Option<Histories<Found<Self>>> = Some(|found| found.figures.histories.iter().collect());
 
@@ -62,6 +65,11 @@ impl EngineOptions for TxnOptions {
             return Err(Failure::new(format_args!(
                 "{nodes} nodes cannot hold {replication} replicas of which one may fail; choose --replication from 2 to --nodes"
             )));
+        }
+        if self.lose_shard && has_disks(&conduct.runs) {
+            return Err(Failure::new(
+                "a shard on disks is not lost when its replicas crash; leave out --lose-shard, or the faults of disks",
+            ));
         }
         if self.lose_shard && replication == nodes {
             return Err(Failure::new(
@@ -107,9 +115,10 @@ impl EngineOptions for TxnOptions {
     }
 
     fn notes(&self, found: &Found<Self>) -> Vec<(&'static str, String)> {
-        let TransactionFigures { step_crashes, unavailable, .. } = &found.figures;
+        let TransactionFigures { step_crashes, unavailable, disks, .. } = &found.figures;
         let lost = format!("{} calls were told so", grouped(*unavailable));
         let lost = self.lose_shard.then_some(("lost shards", lost));
-        [("crashed at", list(step_crashes))].into_iter().chain(lost).collect()
+        let disks = disks.map(|disks| ("disks", format!("{} cuts of power", grouped(disks.power_cuts))));
+        [("crashed at", list(step_crashes))].into_iter().chain(lost).chain(disks).collect()
     }
 }

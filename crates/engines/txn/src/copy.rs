@@ -48,12 +48,12 @@ impl<'a> PageWriter<'a> {
         true
     }
 
-    fn finish(self, next: Cursor) -> u64 {
+    fn finish(self, next: Cursor) -> (u64, Cursor) {
         let head = &mut self.out[self.at..];
         head[..4].copy_from_slice(&next.segment.to_be_bytes());
         head[4..Cursor::BYTES].copy_from_slice(&next.key.to_be_bytes());
         head[Cursor::BYTES] = self.count;
-        self.count.into()
+        (self.count.into(), next)
     }
 
     /// Fills the page from objects in the order of their keys. The table has no segments, so only a cursor in
@@ -69,8 +69,8 @@ impl<'a> PageWriter<'a> {
         self.finish(Cursor::END);
     }
 
-    /// Fills the page from a table. Returns the number of objects in the page.
-    pub fn fill_from(mut self, table: &Table, bytes: &[u8]) -> u64 {
+    /// Fills the page from a table. Returns the number of objects in the page, and where the next page begins.
+    pub fn fill_from(mut self, table: &Table, bytes: &[u8]) -> (u64, Cursor) {
         let mut value = [0; VALUE_MAX];
         let segments = table.layout().segments();
         let last = self.from.segment.saturating_add(SEGMENTS).min(segments);

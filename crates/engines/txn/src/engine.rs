@@ -3,6 +3,7 @@
 mod atomics;
 mod commit;
 mod coordinator;
+mod disk;
 mod join;
 mod local;
 mod one_sided;
@@ -22,6 +23,7 @@ use weft_waist::{
 };
 
 use crate::counters::Counters;
+use crate::engine::disk::DiskLog;
 use crate::engine::join::Join;
 use crate::engine::participant::Participants;
 use crate::engine::recovery::{Phase, Recovery};
@@ -29,7 +31,7 @@ use crate::host_port::{HostKind, HostMessage, LOG_CALLER};
 use crate::key::{Key, SHARDS_MAX, Version};
 use crate::linked::{LINKED_TABLES, LinkedShape, LinkedTable};
 use crate::log::Log;
-use crate::message::{Body, Header, Kind, Malformed, Put, Reader};
+use crate::message::{Body, Header, Kind, Malformed, Put, Reader, RecordPart};
 use crate::operation::Operations;
 use crate::parameters::{Parameters, PlantedBug};
 use crate::procedure::Execution;
@@ -86,6 +88,7 @@ pub struct Transactions {
     pub(crate) executions: Vec<Execution>,
     pub(crate) recovery: Recovery,
     pub(crate) join: Join,
+    pub(crate) disk: DiskLog,
     pub(crate) one_sided: OneSided,
     /// Result of a READ.
     pub(crate) read_bytes: Vec<u8>,
@@ -95,6 +98,8 @@ pub struct Transactions {
     loopback: VecDeque<(Kind, Vec<u8>)>,
     spare: Vec<Vec<u8>>,
     pub(crate) scratch: Vec<u8>,
+    /// A buffer for records that have become durable.
+    pub(crate) places: Vec<RecordPart>,
     armed: bool,
     pub(crate) counters: Counters,
     pub(crate) records: Vec<Recorded>,
@@ -130,6 +135,7 @@ impl Transactions {
         let no_table = LinkedTable { buckets: 1, linked: 0, value_bytes_max: 0 };
         let no_tables = LinkedShape { tables: [no_table; LINKED_TABLES], bucket_slots: 1 };
         let one_sided = OneSided::new(&parameters, &linked.unwrap_or(no_tables));
+        assert!(!parameters.has_disk || !shards.are_in_engine(), "a host with a log has the tables, too");
         assert!(logs, "a primary that gets its values with COMMIT has its tables near");
         Self {
             node: 0,
@@ -139,7 +145,7 @@ impl Transactions {
             replicas: [NodeSet::EMPTY; SHARDS_MAX],
             primaries: [None; SHARDS_MAX],
             number: 0,
-            log: Log::new(0, parameters.log_bytes),
+            log: Log::new(0, parameters.log_bytes, parameters.has_disk),
             reported: 0,
             window,
             participants: Participants::new(parameters.nodes, parameters.window),
@@ -147,6 +153,7 @@ impl Transactions {
             executions: Vec::new(),
             recovery: Recovery::default(),
             join: Join::default(),
+            disk: DiskLog::default(),
             one_sided,
             read_bytes: Vec::new(),
             now: Instant::ZERO,
@@ -154,6 +161,7 @@ impl Transactions {
             loopback: VecDeque::new(),
             spare: Vec::new(),
             scratch: Vec::new(),
+            places: Vec::new(),
             armed: false,
             counters: Counters::default(),
             records: Vec::new(),
@@ -298,8 +306,8 @@ impl Transactions {
         }
         let body = Body::parse(kind, reader)?;
         match body {
-            Body::Report { asks, base, part, parts, held } => {
-                self.on_report(from, asks, base, (part, parts), &held, io);
+            Body::Report { asks, base, decided, part, parts, held } => {
+                self.on_report(from, asks, (base, decided), (part, parts), &held, io);
                 return Ok(());
             }
             Body::Settled { acts } => {
@@ -406,6 +414,15 @@ impl Transactions {
                 self.on_applied(upto, io);
             }
             Ok(HostMessage::Mismatch) => self.stop_on_mismatch(),
+            Ok(HostMessage::Durable { count }) => self.on_disk(count, io),
+            Ok(HostMessage::Snapshot) => self.send_state(io),
+            Ok(HostMessage::Saved { epoch }) => self.on_saved(epoch),
+            Ok(HostMessage::Restore(entry)) if self.state == EngineState::Starting => {
+                if self.restore(&entry, io).is_err() {
+                    self.counters.malformed += 1;
+                }
+            }
+            Ok(HostMessage::Restored) if self.state == EngineState::Starting => self.on_restored(),
             Ok(HostMessage::Page { epoch, peer, bytes, .. }) => self.on_page(epoch, peer, bytes, io),
             // A page of a copy that an earlier view began: it is ignored.
             Ok(HostMessage::Kept { epoch, .. }) if epoch != self.view.epoch => {}
@@ -464,7 +481,7 @@ impl Transactions {
                     memory.read(base + (entry.position % capacity) as usize, entry.length),
                 );
                 let record = crate::log::parse(&bytes).expect("written by this engine");
-                for write in record.writes.iter().flat_map(|writes| writes.iter()) {
+                for write in record.writes() {
                     effects.computed(Computation::Apply);
                     is_astray |= shards.apply_write(memory, &write).is_err();
                 }
@@ -533,6 +550,11 @@ impl Transactions {
         self.node = configuration.node.index();
         assert!(self.node < self.parameters.nodes, "a node of the founding ring");
         self.lease_until = configuration.lease_until;
+        if take(&mut self.recovery.is_restored) {
+            // The former process may have taken part in a change to this view, with records that are lost. As long as
+            // this node is restored, the membership service publishes another view.
+            self.view.epoch = self.view.epoch.max(configuration.view.epoch);
+        }
         if configuration.view.epoch > self.view.epoch {
             self.change_view(configuration.view, io);
         }
@@ -561,7 +583,7 @@ impl Transactions {
     /// Handles the completion of the copy that was posted with `tag`.
     fn done(&mut self, tag: u64, status: CompletionStatus, io: &mut Io<'_>) {
         match tag & TAG_MASK {
-            TAG_LOG => self.on_durable(tag & !TAG_MASK, io),
+            TAG_LOG => self.on_copied_to_host(tag & !TAG_MASK, io),
             TAG_LOOKUP => self.on_lookup(tag & !TAG_MASK, io),
             TAG_VERB => self.on_verb(tag & !TAG_MASK, status, io),
             _ => unreachable!("no such tag was used"),

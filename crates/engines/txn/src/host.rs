@@ -2,6 +2,9 @@
 //! stay on the host, and applies the log to the tables.
 
 mod local;
+mod replay;
+
+pub use replay::{Replay, ReplayError};
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem::take;
@@ -179,6 +182,8 @@ pub struct Half {
     /// `None` if the engine holds the tables itself.
     tables: Option<(HalfTables, Table)>,
     applied: u64,
+    /// Log position up to which records were restored from the disk. The table may have newer objects than these.
+    restored: u64,
     /// The shards whose primary this node is, as its card reported last.
     serves: u16,
     /// Segments of the table that have changed since the last report to the card.
@@ -210,6 +215,7 @@ impl Half {
             tables: tables
                 .map(|tables| (tables, Table::new(Layout::new(tables.shape).expect("the shape of a table")))),
             applied: 0,
+            restored: 0,
             serves: 0,
             changed: Vec::new(),
             record: Vec::new(),
@@ -283,7 +289,21 @@ impl Half {
         payload: &[u8],
         memory: &mut [u8],
     ) -> Result<(), Malformed> {
-        match HostMessage::parse(kind, payload)? {
+        self.handle(now, token, HostMessage::parse(kind, payload)?, memory)
+    }
+
+    /// As [`Half::receive`], for a decoded message.
+    ///
+    /// # Errors
+    /// If the message is not one of this engine.
+    pub fn handle(
+        &mut self,
+        now: Instant,
+        token: u32,
+        message: HostMessage<'_>,
+        memory: &mut [u8],
+    ) -> Result<(), Malformed> {
+        match message {
             HostMessage::Outcome { id, status, reason, answer } => {
                 self.outcome(now, token, id, status, reason, answer)
             }
@@ -301,8 +321,10 @@ impl Half {
                 self.read_page((epoch, peer), shard, from, bytes, memory);
             }
             HostMessage::Keep { epoch, page } => self.keep_page(epoch, &page, memory),
-            HostMessage::Whole => self.merge = None,
+            HostMessage::Whole { .. } => self.merge = None,
             HostMessage::Serves { shards } if self.tables.is_some() => self.serves = shards,
+            // They are for the host's log.
+            HostMessage::Stored { .. } | HostMessage::Entry { .. } | HostMessage::State { .. } => {}
             _ => return Err(Malformed::Kind),
         }
         Ok(())
@@ -400,42 +422,50 @@ impl Half {
     }
 
     fn apply_record(&mut self, memory: &mut [u8]) {
-        let Some((tables, table)) = &mut self.tables else { panic!("the card has the tables of this node") };
-        let offset = (self.applied % tables.log_bytes as u64) as usize;
+        let Some((tables, _)) = &self.tables else { panic!("the card has the tables of this node") };
+        let ring = &memory[tables.log_address as usize..][..tables.log_bytes];
         let mut bytes = take(&mut self.record);
         bytes.clear();
-        let ring = &memory[tables.log_address as usize..][..tables.log_bytes];
-        let length = u32::from_be_bytes(ring[offset..offset + 4].try_into().expect("four bytes")) as usize;
-        assert!(
-            length.is_multiple_of(log::ALIGN) && length > 0 && offset + length <= ring.len(),
-            "a record of the log"
-        );
-        bytes.extend_from_slice(&ring[offset..offset + length]);
+        bytes.extend_from_slice(log::record_at(ring, self.applied));
         let record = log::parse(&bytes).expect("written by the card");
+        if !self.apply_writes(&record, self.applied < self.restored, memory) {
+            self.tell(LOG_TOKEN, HostKind::Mismatch, Vec::new());
+        }
+        self.applied += record.length as u64;
+        self.work.records_applied += 1;
+        self.record = bytes;
+    }
+
+    /// Applies the writes of a record to the table, and returns whether all of them fit. `is_replayed`: the table may
+    /// have newer objects, or lack those that a later record deletes.
+    fn apply_writes(&mut self, record: &log::Record<'_>, is_replayed: bool, memory: &mut [u8]) -> bool {
+        let Some((tables, table)) = &mut self.tables else { panic!("the card has the tables of this node") };
         let into = &mut memory[tables.table_address as usize..][..table.layout().bytes() as usize];
-        let mut is_astray = false;
-        for write in record.writes.iter().flat_map(|writes| writes.iter()) {
+        let mut all_fit = true;
+        for write in record.writes() {
             let mut value = [0; VALUE_MAX];
+            if is_replayed {
+                let present = table.get(into, write.key, &mut value).map(|(version, _)| version);
+                let is_difference = matches!(write.content, Content::Changed(_));
+                if present.map_or(is_difference, |present| present >= write.version) {
+                    continue;
+                }
+            }
             let Ok(put) = complete(table, into, &write, &mut value) else {
-                is_astray = true;
+                all_fit = false;
                 continue;
             };
             if self.merge.as_mut().is_some_and(|merge| !merge.is_newer(table, into, &put)) {
                 continue;
             }
             let Ok(change) = write_object(table, into, &put) else {
-                is_astray = true;
+                all_fit = false;
                 continue;
             };
             self.changed.extend(change.segments.into_iter().flat_map(|(first, last)| first..=last));
             self.work.writes_applied += 1;
         }
-        self.applied += record.length as u64;
-        self.work.records_applied += 1;
-        self.record = bytes;
-        if is_astray {
-            self.tell(LOG_TOKEN, HostKind::Mismatch, Vec::new());
-        }
+        all_fit
     }
 
     // Copying a table from this node to a rejoining node, and on a rejoining node.
@@ -466,8 +496,25 @@ impl Half {
         let mut payload = epoch.0.to_be_bytes().to_vec();
         payload.push(peer as u8);
         let page = PageWriter::new(&mut payload, shard, from, bytes);
-        self.work.objects_copied += page.fill_from(table, table_bytes);
+        self.work.objects_copied += page.fill_from(table, table_bytes).0;
         self.tell(LOG_TOKEN, HostKind::Page, payload);
+    }
+
+    /// Appends a page of the table to a message, of at most `bytes` bytes, and returns where the next page begins.
+    ///
+    /// # Panics
+    /// If the host half holds no table.
+    pub fn write_page(
+        &self,
+        out: &mut Vec<u8>,
+        shard: usize,
+        from: Cursor,
+        bytes: usize,
+        memory: &[u8],
+    ) -> Cursor {
+        let (tables, table) = self.tables.as_ref().expect("the host half keeps the table");
+        let table_bytes = &memory[tables.table_address as usize..][..table.layout().bytes() as usize];
+        PageWriter::new(out, shard, from, bytes).fill_from(table, table_bytes).1
     }
 
     /// Applies a page of a shard to the table.

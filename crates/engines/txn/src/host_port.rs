@@ -11,6 +11,11 @@
 //! Applied   upto(8) pages(4) blocks(4)  { 12 bytes each: the changed segments of the table (`Report`) }
 //!           pages, blocks: the free room in the table (`Room`)
 //! Mismatch
+//! Durable   count(8)
+//! Snapshot
+//! Saved     epoch(4)
+//! Restore   an entry of the log on disk (`journal`)
+//! Restored
 //! Page      epoch(4) peer(1)  as in Copied
 //! Kept      epoch(4) shard(1) next(12) pages(4) blocks(4)  { as in Applied }
 //! Outcome   id status(1) reason(1) length(2) answer
@@ -19,8 +24,11 @@
 //! Clear
 //! Read      epoch(4) peer(1) bytes(2)  as in Copy
 //! Keep      epoch(4)  as in Copied
-//! Whole
+//! Whole     epoch(4)
 //! Serves    shards(2)
+//! Stored    upto(8)
+//! Entry     an entry of the log on disk
+//! State     the same; nothing if a snapshot is not possible now
 //! ```
 //!
 //! An `id` is encoded as in the messages between engines.
@@ -28,6 +36,7 @@
 use weft_verbs::QueuePairNumber;
 use weft_waist::{Caller, Epoch};
 
+use crate::journal::Entry;
 use crate::message::{
     Claim, Cursor, Got, List, Malformed, Page, Put, Reader, Status, Want, write_id, write_list,
 };
@@ -70,6 +79,16 @@ pub enum HostKind {
     /// To the card: a decided record does not fit the table. There is no room for it, or its former value is
     /// missing.
     Mismatch = 71,
+    /// To the card: how many of its [`HostKind::Stored`] and [`HostKind::Entry`] messages the disk has.
+    Durable = 72,
+    /// To the card: begin a snapshot.
+    Snapshot = 73,
+    /// To the card: the disk has the copy of which the card has said that it is whole.
+    Saved = 74,
+    /// To the card: an entry of the log on disk, when a process starts.
+    Restore = 75,
+    /// To the card: that was all.
+    Restored = 76,
     /// To the host: how an attempt has ended.
     Outcome = 80,
     /// To the host: run the procedure.
@@ -83,10 +102,16 @@ pub enum HostKind {
     Read = 84,
     /// To the host: apply a page to the table.
     Keep = 85,
-    /// To the host: all pages have arrived.
+    /// To the host: all pages have arrived. If the host has a disk, a snapshot has to follow.
     Whole = 86,
     /// To the host: the shards that this node now serves as primary.
     Serves = 87,
+    /// To the host: its memory has all records up to this log position. Write them to the disk.
+    Stored = 88,
+    /// To the host: write this entry to the disk.
+    Entry = 89,
+    /// To the host: the beginning of a snapshot.
+    State = 90,
 }
 
 /// A transaction that the host has executed over its own table.
@@ -116,6 +141,11 @@ pub enum HostMessage<'a> {
     Local(HostExecution<'a>),
     Applied { upto: u64, room: Room, reports: &'a [u8] },
     Mismatch,
+    Durable { count: u64 },
+    Snapshot,
+    Saved { epoch: Epoch },
+    Restore(Entry<'a>),
+    Restored,
     Wire { peer: usize, wiring: Wiring },
     Outcome { id: TransactionId, status: Status, reason: u8, answer: &'a [u8] },
     Run { id: TransactionId, got: List<'a, Got<'a>> },
@@ -125,8 +155,11 @@ pub enum HostMessage<'a> {
     Clear,
     Read { epoch: Epoch, peer: usize, bytes: usize, shard: usize, from: Cursor },
     Keep { epoch: Epoch, page: Page<'a> },
-    Whole,
+    Whole { epoch: Epoch },
     Serves { shards: u16 },
+    Stored { upto: u64 },
+    Entry { bytes: &'a [u8] },
+    State { bytes: &'a [u8] },
 }
 
 impl<'a> HostMessage<'a> {
@@ -192,8 +225,16 @@ impl<'a> HostMessage<'a> {
             kind if kind == HostKind::Keep as u8 => {
                 Self::Keep { epoch: Epoch(r.u32()?), page: Page::read(r)? }
             }
-            kind if kind == HostKind::Whole as u8 => Self::Whole,
+            kind if kind == HostKind::Whole as u8 => Self::Whole { epoch: Epoch(r.u32()?) },
             kind if kind == HostKind::Serves as u8 => Self::Serves { shards: r.u16()? },
+            kind if kind == HostKind::Durable as u8 => Self::Durable { count: r.u64()? },
+            kind if kind == HostKind::Snapshot as u8 => Self::Snapshot,
+            kind if kind == HostKind::Saved as u8 => Self::Saved { epoch: Epoch(r.u32()?) },
+            kind if kind == HostKind::Restore as u8 => Self::Restore(Entry::parse(r.rest())?),
+            kind if kind == HostKind::Restored as u8 => Self::Restored,
+            kind if kind == HostKind::Stored as u8 => Self::Stored { upto: r.u64()? },
+            kind if kind == HostKind::Entry as u8 => Self::Entry { bytes: r.rest() },
+            kind if kind == HostKind::State as u8 => Self::State { bytes: r.rest() },
             _ => return Err(Malformed::Kind),
         };
         reader.finish()?;

@@ -11,6 +11,7 @@ mod counters;
 mod engine;
 pub mod host;
 pub mod host_port;
+pub mod journal;
 mod key;
 mod linked;
 pub mod log;

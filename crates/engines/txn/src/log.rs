@@ -36,7 +36,8 @@ pub(crate) struct Entry {
     pub length: usize,
     /// The attempt, shard and part of the record; `None` for a filler.
     pub place: Option<RecordPart>,
-    pub durable: bool,
+    /// The host's memory has the record with its verdict.
+    pub copied: bool,
     /// The verdict changed while the record was being copied to the host, so the record is to be copied
     /// again.
     pub again: bool,
@@ -53,8 +54,23 @@ pub(crate) struct Entry {
 pub(crate) struct Record<'a> {
     /// Bytes of the whole record.
     pub length: usize,
-    /// The writes; `None` if they are not to be applied.
-    pub writes: Option<List<'a, Write<'a>>>,
+    /// The content; `None` if it is not to be applied.
+    pub content: Option<RecordContent<'a>>,
+}
+
+/// The content of a record.
+pub(crate) struct RecordContent<'a> {
+    pub place: RecordPart,
+    /// All shards that the attempt writes.
+    pub shards: u16,
+    pub writes: List<'a, Write<'a>>,
+}
+
+impl<'a> Record<'a> {
+    /// The writes that are to be applied.
+    pub fn writes(&self) -> impl Iterator<Item = Write<'a>> {
+        self.content.iter().flat_map(|content| content.writes.iter())
+    }
 }
 
 /// Encodes a record for [`Log::append`].
@@ -80,18 +96,38 @@ pub(crate) const fn length(writes: usize) -> usize {
     (HEAD_BYTES + writes).next_multiple_of(ALIGN)
 }
 
+/// The record at a position of the ring `ring`, which has one there.
+///
+/// # Panics
+/// If it has none.
+pub fn record_at(ring: &[u8], position: u64) -> &[u8] {
+    let offset = (position % ring.len() as u64) as usize;
+    let length = u32::from_be_bytes(ring[offset..offset + 4].try_into().expect("four bytes")) as usize;
+    assert!(
+        length.is_multiple_of(ALIGN) && length > 0 && offset + length <= ring.len(),
+        "a record of the log"
+    );
+    &ring[offset..offset + length]
+}
+
+/// The attempt of a record, unless the record is not to be applied.
+pub fn attempt_of(record: &[u8]) -> Option<TransactionId> {
+    parse(record).ok()?.content.map(|content| content.place.id)
+}
+
 /// Decodes the record at the start of `bytes`.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Record<'_>, Malformed> {
     let mut reader = Reader(bytes);
     let length = reader.u32()? as usize;
     let verdict = reader.u8()?;
     if verdict == Verdict::Aborted as u8 {
-        return Ok(Record { length, writes: None });
+        return Ok(Record { length, content: None });
     }
-    reader.bytes(3)?;
-    TransactionId::from_bits(reader.u64()?).ok_or(Malformed::Field("identifier"))?;
-    reader.u16()?;
-    Ok(Record { length, writes: Some(List::read(&mut reader)?) })
+    let (shard, part, parts) = (reader.shard()?, reader.u8()?, reader.u8()?);
+    let id = TransactionId::from_bits(reader.u64()?).ok_or(Malformed::Field("identifier"))?;
+    let (shards, writes) = (reader.u16()?, List::read(&mut reader)?);
+    let place = RecordPart { id, shard, part, parts };
+    Ok(Record { length, content: Some(RecordContent { place, shards, writes }) })
 }
 
 /// The host's copy of a record has an outdated verdict.
@@ -112,12 +148,17 @@ pub(crate) struct Log {
     keys: VecDeque<Key>,
     /// Number of leading entries that are durable and decided.
     ready: usize,
+    /// Position up to which the host's memory has had all records.
+    stored: u64,
+    /// Position up to which the host's disk has all records; the end of all positions if it has no disk.
+    on_disk: u64,
     /// Room in the table that all records may take, aborted ones excepted.
     demand: Demand,
 }
 
 impl Log {
-    pub fn new(near: usize, capacity: usize) -> Self {
+    /// An empty log. `has_disk`: records are durable only when the host's disk has them.
+    pub fn new(near: usize, capacity: usize, has_disk: bool) -> Self {
         Self {
             near,
             capacity,
@@ -126,6 +167,8 @@ impl Log {
             entries: VecDeque::new(),
             keys: VecDeque::new(),
             ready: 0,
+            stored: 0,
+            on_disk: if has_disk { 0 } else { u64::MAX },
             demand: Demand::default(),
         }
     }
@@ -199,7 +242,7 @@ impl Log {
                 position: self.tail,
                 length: to_end,
                 place: None,
-                durable: false,
+                copied: false,
                 again: false,
                 verdict: Verdict::Aborted,
                 pinned: false,
@@ -218,7 +261,7 @@ impl Log {
             position,
             length: record.len(),
             place: Some(place),
-            durable: false,
+            copied: false,
             again: false,
             verdict: Verdict::Undecided,
             pinned: false,
@@ -232,6 +275,14 @@ impl Log {
         position
     }
 
+    /// Appends a record that the host's disk and memory have already.
+    pub fn restore(&mut self, memory: &mut Memory, record: &[u8], place: RecordPart) -> u64 {
+        let position = self.append(memory, record, place, Demand::default(), std::iter::empty(), |_| {});
+        self.find(position).expect("it was appended").copied = true;
+        (self.stored, self.on_disk) = (self.tail, self.tail);
+        position
+    }
+
     /// Bytes of a record.
     pub fn length(&mut self, position: u64) -> usize {
         self.find(position).expect("it is not applied yet").length
@@ -242,22 +293,48 @@ impl Log {
         Some(&mut self.entries[index])
     }
 
-    /// A copy of a record to the host has completed, so the record is durable. `Err` if its verdict has
-    /// changed meanwhile and must be copied too.
-    pub fn make_durable(&mut self, position: u64) -> Result<Option<RecordPart>, VerdictOutdated> {
-        let entry = self.find(position).expect("what is not durable stays");
+    /// A copy of a record to the host has completed. Returns the record if it is durable now. `Err` if its
+    /// verdict has changed meanwhile and must be copied too.
+    pub fn note_copied(&mut self, position: u64) -> Result<Option<RecordPart>, VerdictOutdated> {
+        let on_disk = self.on_disk;
+        let entry = self.find(position).expect("what is not copied stays");
         if take(&mut entry.again) {
             return Err(VerdictOutdated);
         }
-        entry.durable = true;
-        let place = entry.place;
+        entry.copied = true;
+        let place = entry.place.filter(|_| position < on_disk);
         self.advance();
         Ok(place)
     }
 
-    /// Whether the host's memory has a record.
+    /// Position up to which the host's memory has all records, if that has grown since the last call.
+    pub fn newly_stored(&mut self) -> Option<u64> {
+        let before = self.stored;
+        while let Some(entry) = self.find(self.stored).filter(|entry| entry.copied) {
+            self.stored = entry.position + entry.length as u64;
+        }
+        (self.stored > before).then_some(self.stored)
+    }
+
+    /// Whether all records are durable, if the host has a disk.
+    pub const fn is_on_disk(&self) -> bool {
+        self.on_disk >= self.tail
+    }
+
+    /// The host's disk has all records up to a position. Calls `durable` for each record of which that is new.
+    pub fn note_on_disk(&mut self, upto: u64, mut durable: impl FnMut(RecordPart)) {
+        let first = self.entries.partition_point(|entry| entry.position < self.on_disk);
+        for entry in self.entries.range(first..).take_while(|entry| entry.position < upto) {
+            entry.place.into_iter().for_each(&mut durable);
+        }
+        self.on_disk = self.on_disk.max(upto);
+        self.advance();
+    }
+
+    /// Whether a record is durable.
     pub fn is_durable(&mut self, position: u64) -> bool {
-        self.find(position).is_none_or(|entry| entry.durable)
+        let on_disk = self.on_disk;
+        self.find(position).is_none_or(|entry| entry.copied && entry.position < on_disk)
     }
 
     /// Sets the verdict on a record. Returns whether the caller must now copy the head of the record to the
@@ -271,7 +348,7 @@ impl Log {
             entry.verdict = if committed { Verdict::Committed } else { Verdict::Aborted };
             if !committed {
                 let demand = take(&mut entry.demand);
-                copy = take(&mut entry.durable);
+                copy = take(&mut entry.copied);
                 entry.again = !copy;
                 memory.write(near + VERDICT, &[Verdict::Aborted as u8]);
                 self.demand = self.demand.less(demand);
@@ -287,11 +364,9 @@ impl Log {
     }
 
     fn advance(&mut self) {
-        while self
-            .entries
-            .get(self.ready)
-            .is_some_and(|entry| entry.durable && entry.verdict != Verdict::Undecided)
-        {
+        while self.entries.get(self.ready).is_some_and(|entry| {
+            entry.copied && entry.position < self.on_disk && entry.verdict != Verdict::Undecided
+        }) {
             self.ready += 1;
         }
     }
@@ -325,25 +400,54 @@ mod tests {
         let id = TransactionId::new(NodeId::new(0).unwrap(), Epoch(1), 0);
         let place = RecordPart { id, shard: 0, part: 0, parts: 1 };
         let mut memory = Memory::new(1024);
-        let mut log = Log::new(0, 1024);
+        let mut log = Log::new(0, 1024, false);
         let mut record = Vec::new();
         encode(&mut record, &place, 1, std::iter::empty::<Write<'_>>());
         let first = log.append(&mut memory, &record, place, Demand::default(), std::iter::empty(), |_| {});
         let second = log.append(&mut memory, &record, place, Demand::default(), std::iter::empty(), |_| {});
-        assert_eq!(log.make_durable(second), Ok(Some(place)));
+        assert_eq!(log.note_copied(second), Ok(Some(place)));
         // The first record is still being copied; the second is not.
         assert!(!log.decide(&mut memory, first, false));
         assert!(log.decide(&mut memory, second, false));
-        assert_eq!(log.make_durable(second), Ok(Some(place)));
-        assert_eq!(log.make_durable(first), Err(VerdictOutdated));
+        assert_eq!(log.note_copied(second), Ok(Some(place)));
+        assert_eq!(log.note_copied(first), Err(VerdictOutdated));
         assert_eq!(log.decided(), 0, "the host would apply it");
-        assert_eq!(log.make_durable(first), Ok(Some(place)));
+        assert_eq!(log.note_copied(first), Ok(Some(place)));
         assert_eq!(log.decided(), log.tail());
+    }
+
+    /// The host's memory gets copies in any order; the disk gets records in the order of the log.
+    #[test]
+    fn with_a_disk_a_record_is_durable_when_the_disk_has_all_up_to_it() {
+        let id = TransactionId::new(NodeId::new(0).unwrap(), Epoch(1), 0);
+        let place = RecordPart { id, shard: 0, part: 0, parts: 1 };
+        let mut memory = Memory::new(1024);
+        let mut log = Log::new(0, 1024, true);
+        let mut record = Vec::new();
+        encode(&mut record, &place, 1, std::iter::empty::<Write<'_>>());
+        let [first, second] = [0, 1]
+            .map(|_| log.append(&mut memory, &record, place, Demand::default(), std::iter::empty(), |_| {}));
+        assert_eq!(log.note_copied(second), Ok(None));
+        assert_eq!(log.newly_stored(), None, "the first one is missing");
+        assert_eq!(log.note_copied(first), Ok(None));
+        assert_eq!((log.newly_stored(), log.newly_stored()), (Some(log.tail()), None));
+        log.decide(&mut memory, first, true);
+        assert_eq!((log.decided(), log.is_on_disk(), log.is_durable(first)), (0, false, false));
+        let mut durable = Vec::new();
+        log.note_on_disk(second, |place| durable.push(place));
+        assert_eq!((durable.len(), log.decided(), log.is_on_disk()), (1, second, false));
+        log.note_on_disk(log.tail(), |place| durable.push(place));
+        assert_eq!((durable.len(), log.is_on_disk(), log.is_durable(second)), (2, true, true));
+        // An aborted record waits for its verdict in the host's memory, not for the disk again.
+        assert!(log.decide(&mut memory, second, false));
+        assert_eq!(log.decided(), second);
+        assert_eq!(log.note_copied(second), Ok(Some(place)));
+        assert_eq!((log.newly_stored(), log.decided()), (None, log.tail()));
     }
 
     #[test]
     fn records_have_room_if_the_longest_may_also_leave_the_end_of_the_ring_empty() {
-        let log = Log::new(0, 1024);
+        let log = Log::new(0, 1024, false);
         assert!(log.has_room_for((512, 512)));
         assert!(!log.has_room_for((512, 513)));
         assert!(!log.has_room_for((1024, 8)));

@@ -28,7 +28,9 @@
 //!                applied: position up to which the sender has applied the receiver's ring (one_sided.rs)
 //! Ship           id procedure(2) length(2) input  count(1) { index(1) mode(1) key(8) }  count(1) { as in Executed }
 //! Shipped        id status(1) reason(1) shards(2) length(2) answer
-//! Report         asks(1) base(4) full(2) joining(2) part(2) parts(2) count(1) { id shards(2) held(2) verdict(1) }
+//! Report         asks(1) base(4) full(2) joining(2) decided(5) x 16 part(2) parts(2)
+//!                count(1) { id shards(2) held(2) verdict(1) }
+//!                decided: for each coordinator, all its attempts of the base with smaller sequences are decided
 //! Settled        acts(1)
 //! Copy           shard(1) from(12)
 //! Lock           id count(1) { index(1) mode(1) key(8) version }
@@ -52,7 +54,7 @@ pub use items::{Claim, Content, Drawn, Got, Put, Replacement, Seen, Want, Write}
 pub use list::{Item, List, write_list};
 pub use page::{Cursor, Page};
 
-use weft_waist::{Epoch, NodeSet};
+use weft_waist::{Epoch, NODES_MAX, NodeSet};
 
 use crate::procedure::{ANSWER_MAX, INPUT_MAX, ProcedureId};
 use crate::room::Room;
@@ -250,6 +252,21 @@ pub enum Verdict {
     Aborted,
 }
 
+impl Verdict {
+    /// The verdict with this number.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(crate) const fn parse(number: u8) -> Result<Self, Malformed> {
+        match number {
+            0 => Ok(Self::Undecided),
+            1 => Ok(Self::Committed),
+            2 => Ok(Self::Aborted),
+            _ => Err(Malformed::Field("verdict")),
+        }
+    }
+}
+
 /// What a surviving node knows about an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
@@ -271,13 +288,7 @@ impl Held {
 impl Item<'_> for Held {
     fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let (id, shards, held) = (reader.id()?, reader.u16()?, reader.u16()?);
-        let verdict = match reader.u8()? {
-            0 => Verdict::Undecided,
-            1 => Verdict::Committed,
-            2 => Verdict::Aborted,
-            _ => return Err(Malformed::Field("verdict")),
-        };
-        Ok(Self { id, shards, held, verdict })
+        Ok(Self { id, shards, held, verdict: Verdict::parse(reader.u8()?)? })
     }
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -361,6 +372,7 @@ pub enum Body<'a> {
     Report {
         asks: bool,
         base: Base,
+        decided: Watermarks,
         part: u16,
         parts: u16,
         held: List<'a, Held>,
@@ -395,6 +407,9 @@ pub enum Body<'a> {
         id: TransactionId,
     },
 }
+
+/// For each coordinator, a sequence: all attempts with smaller ones are decided.
+pub type Watermarks = [u64; NODES_MAX];
 
 /// The last view in which a node has served, or was a synced joining member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -484,11 +499,16 @@ impl<'a> Body<'a> {
                 let asks = r.u8()? & 1 == 1;
                 let epoch = Epoch(r.u32()?);
                 let (full, joining) = (NodeSet::from_bits(r.u16()?), NodeSet::from_bits(r.u16()?));
+                let mut decided = [0; NODES_MAX];
+                for watermark in &mut decided {
+                    *watermark = r.count()?;
+                }
                 let (part, parts) = (r.u16()?, r.u16()?);
                 if part >= parts {
                     return Err(Malformed::Field("part"));
                 }
-                Self::Report { asks, base: Base { epoch, full, joining }, part, parts, held: List::read(r)? }
+                let base = Base { epoch, full, joining };
+                Self::Report { asks, base, decided, part, parts, held: List::read(r)? }
             }
             Kind::Settled => Self::Settled { acts: r.u8()? & 1 == 1 },
             Kind::Copy => {

@@ -20,11 +20,23 @@ pub enum PlantedBug {
     HostVersionUnchecked,
     /// A joining node reports that it is synced before its copy is complete.
     FullBeforeCopied,
+    /// A replica answers LOG before its disk has the record.
+    LoggedBeforeFlush,
+    /// A replica answers WITHDRAW before its disk has the withdrawal.
+    WithdrawnBeforeFlush,
+    /// A node reports records in a view change before its disk has them.
+    ReportedBeforeFlush,
+    /// A node acts on the verdicts of a view change before its disk has them.
+    SettledBeforeFlush,
+    /// A joining node reports that it is synced before its disk has the copy.
+    SyncedBeforeSaved,
+    /// A snapshot does not have the attempts whose records it replaces.
+    SnapshotWithoutAttempts,
 }
 
 impl PlantedBug {
     /// All planted bugs.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 13] = [
         Self::SkipValidate,
         Self::UnlockBeforeLog,
         Self::StaleCache,
@@ -32,7 +44,26 @@ impl PlantedBug {
         Self::CommitAtFirstLog,
         Self::HostVersionUnchecked,
         Self::FullBeforeCopied,
+        Self::LoggedBeforeFlush,
+        Self::WithdrawnBeforeFlush,
+        Self::ReportedBeforeFlush,
+        Self::SettledBeforeFlush,
+        Self::SyncedBeforeSaved,
+        Self::SnapshotWithoutAttempts,
     ];
+
+    /// Whether only nodes with disks can have it.
+    pub const fn is_on_disk(self) -> bool {
+        matches!(
+            self,
+            Self::LoggedBeforeFlush
+                | Self::WithdrawnBeforeFlush
+                | Self::ReportedBeforeFlush
+                | Self::SettledBeforeFlush
+                | Self::SyncedBeforeSaved
+                | Self::SnapshotWithoutAttempts
+        )
+    }
 
     /// The bug's name on command lines: lower case, words joined by hyphens.
     pub const fn name(self) -> &'static str {
@@ -44,6 +75,12 @@ impl PlantedBug {
             Self::CommitAtFirstLog => "commit-at-first-log",
             Self::HostVersionUnchecked => "host-version-unchecked",
             Self::FullBeforeCopied => "full-before-copied",
+            Self::LoggedBeforeFlush => "logged-before-flush",
+            Self::WithdrawnBeforeFlush => "withdrawn-before-flush",
+            Self::ReportedBeforeFlush => "reported-before-flush",
+            Self::SettledBeforeFlush => "settled-before-flush",
+            Self::SyncedBeforeSaved => "synced-before-saved",
+            Self::SnapshotWithoutAttempts => "snapshot-without-attempts",
         }
     }
 }
@@ -153,6 +190,8 @@ pub struct Parameters {
     pub log_bytes: usize,
     /// First address of the log in the host's memory.
     pub log_address: u64,
+    /// Whether the host has a log on disk. Then a record counts as logged at a replica when its disk has it.
+    pub has_disk: bool,
     /// The longest message between engines, in bytes.
     pub message_bytes: usize,
     /// Time until a request is repeated.
@@ -178,6 +217,7 @@ impl Parameters {
             operations: 4096,
             log_bytes: 4 << 20,
             log_address: 0,
+            has_disk: false,
             message_bytes: 1408,
             repeat: Duration::from_us(100),
             tick: Duration::from_us(25),
@@ -204,6 +244,7 @@ impl Parameters {
         assert!(!apart || !self.variant.lock_by_atomic, "an ATOMIC locks before the READ");
         let whole = self.variant.log_at_primary && !self.variant.log_by_write;
         assert!(whole || !self.variant.log_differences, "a primary keeps and shows whole values");
+        assert!(whole || !self.has_disk, "all replicas log before the outcome is reported");
         assert!(self.operations > 0, "a node serves something");
         assert!(self.log_bytes.is_multiple_of(crate::log::ALIGN), "records are aligned");
         assert!(self.message_bytes >= 1280, "a message holds one value and all keys of a transaction");

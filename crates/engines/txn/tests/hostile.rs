@@ -234,7 +234,9 @@ fn a_report_may_name_a_coordinator_that_is_none() {
     let id = TransactionId::new(node(15), Epoch(1), 3);
     let held = Held { id, shards: 1, held: 1, verdict: Verdict::Undecided };
     let base = Base { epoch: Epoch(1), full: NodeSet::first(3), joining: NodeSet::EMPTY };
-    node_0.deliver(epoch, Kind::Report, |out| write::report(out, true, &base, 0, 1, [held].into_iter()));
+    node_0.deliver(epoch, Kind::Report, |out| {
+        write::report(out, true, (&base, &[0; 16]), (0, 1), [held].into_iter())
+    });
     node_0.deliver(epoch, Kind::Settled, |out| out.push(1));
     let refused = node_0.engine.counted().unavailable;
     let message = Message { kind: 64, payload: &[0, 0, 0, 0, 0] };

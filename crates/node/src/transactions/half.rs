@@ -5,13 +5,17 @@ use std::fmt;
 use std::net::SocketAddrV4;
 
 use weft_cluster::Incarnation;
+use weft_store::DiskError;
 use weft_time::Instant;
+use weft_txn::Parameters;
 use weft_txn::client::Sessions;
-use weft_txn::host::{Finished, Half};
-use weft_waist::{Configuration, Epoch};
+use weft_txn::host::{Finished, Half, HalfTables};
+use weft_txn::host_port::HostMessage;
+use weft_waist::{Configuration, Epoch, NodeId};
 
 use crate::half::{HostHalf, HostIo};
 use crate::processes::SESSIONS;
+use crate::transactions::log::{Journal, TransactionLog};
 
 /// The host half of the engine that runs transactions.
 pub struct TransactionHalf {
@@ -21,6 +25,8 @@ pub struct TransactionHalf {
     /// Whether the half and its engine hold the initial objects of a founder.
     is_loaded: bool,
     sessions: Sessions<SocketAddrV4>,
+    /// The log on disk, if the node has one.
+    journal: Option<Box<Journal>>,
     /// Completed calls of the host itself.
     finished: VecDeque<Finished>,
     payload: Vec<u8>,
@@ -45,9 +51,27 @@ impl TransactionHalf {
             half: loaded.unwrap_or_else(&empty),
             empty,
             sessions: Sessions::new(incarnation.get(), SESSIONS),
+            journal: None,
             finished: VecDeque::new(),
             payload: Vec::new(),
         }
+    }
+
+    /// The same half with a log on disk. If that has data, the half must be loaded with a founder's objects.
+    #[must_use]
+    pub fn with_log(
+        self,
+        log: TransactionLog,
+        node: NodeId,
+        engine: &Parameters,
+        tables: HalfTables,
+    ) -> Self {
+        Self { journal: Some(Box::new(Journal::new(log, node, engine, tables))), ..self }
+    }
+
+    /// The error of the disk that makes the node stop, if there was one.
+    pub fn failure(&self) -> Option<&DiskError> {
+        self.journal.as_ref().and_then(|journal| journal.failure())
     }
 
     /// The executions and tables.
@@ -75,6 +99,13 @@ impl TransactionHalf {
 }
 
 impl HostHalf for TransactionHalf {
+    fn begin(&mut self, io: &mut HostIo<'_>) {
+        if let Some(journal) = self.journal.as_mut().filter(|journal| journal.has_data()) {
+            journal.replay(&mut self.half, io.host_memory());
+            self.is_loaded = false;
+        }
+    }
+
     fn configure(&mut self, _: Instant, configuration: &Configuration, io: &mut HostIo<'_>) {
         let Configuration { node, view, .. } = *configuration;
         if self.is_loaded && !(view.epoch == Epoch(1) && view.full.contains(node)) {
@@ -98,8 +129,12 @@ impl HostHalf for TransactionHalf {
     }
 
     fn replied(&mut self, now: Instant, token: u32, (kind, payload): (u8, &[u8]), io: &mut HostIo<'_>) {
+        let message = HostMessage::parse(kind, payload).expect("the engine speaks as its host half does");
+        if let Some(journal) = &mut self.journal {
+            journal.note(&message, io.host_memory());
+        }
         self.half
-            .receive(now, token, kind, payload, io.host_memory())
+            .handle(now, token, message, io.host_memory())
             .expect("the engine speaks as its host half does");
     }
 
@@ -108,7 +143,9 @@ impl HostHalf for TransactionHalf {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.half.next_deadline()
+        // A snapshot goes on at once, as soon as the host has done what else is due.
+        let reading = self.journal.as_ref().filter(|journal| journal.is_reading());
+        reading.map(|_| Instant::ZERO).or_else(|| self.half.next_deadline())
     }
 
     fn handle_deadline(&mut self, now: Instant) {
@@ -123,11 +160,17 @@ impl HostHalf for TransactionHalf {
             io.call(message.token, message.kind, &message.payload);
             self.half.give_back(message);
         }
+        if let Some(journal) = &mut self.journal {
+            journal.drive(&self.half, io);
+        }
         io.respond_all(&mut self.payload, |payload| self.sessions.poll_transmit(payload));
     }
 
     fn rejoin(&mut self, _: Instant, incarnation: Incarnation, io: &mut HostIo<'_>) {
         self.clear(io);
+        if let Some(journal) = &mut self.journal {
+            journal.start_over(incarnation);
+        }
         // Clients that wait for an answer repeat their calls and get the answer that their session is unknown.
         self.sessions = Sessions::new(self.sessions.next_session().max(incarnation.get()), SESSIONS);
     }

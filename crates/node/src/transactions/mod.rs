@@ -4,9 +4,11 @@
 mod application;
 mod half;
 mod ledger;
+mod log;
 mod tables;
 
 pub use application::Application;
 pub use half::TransactionHalf;
 pub use ledger::{Ledger, LedgerRefusal};
+pub use log::{TransactionLog, transaction_store};
 pub use tables::{TransactionSizes, found};

@@ -10,7 +10,7 @@ use weft_harness::{
 };
 use weft_kv::ReadPolicy;
 use weft_results::NicModel;
-use weft_sim::{FaultKinds, FaultPlan, NetworkProfile, PlanError};
+use weft_sim::{FaultPlan, NetworkProfile, PlanError};
 use weft_time::{Duration, Instant};
 use weft_waist::View;
 use weft_workload::{Distribution, Workload};
@@ -19,8 +19,8 @@ use weft_workload::{Limit, Load};
 use super::cluster::{Cluster, ClusterParameters};
 #[cfg(feature = "planted-bugs")]
 use super::disks::DiskBug;
-use super::disks::DiskRegime;
 use super::nodes::{NodeBuilder, NodeNic};
+use crate::disks::{DiskFigures, DiskRegime, has_disks};
 use crate::kv::Phase;
 
 /// Bound on the time from the last fault until every node serves again, and on the time that the operations
@@ -87,21 +87,6 @@ pub struct StoreFigures {
     pub histories: Vec<lines::Run>,
 }
 
-/// Effects of disk faults in a campaign.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct DiskFigures {
-    /// Number of power failures of several nodes at once.
-    pub power_cuts: u64,
-    /// Writes that were acknowledged as durable and were lost at the end.
-    pub durable_writes_lost: u64,
-    /// Writes that were answered before they were on disk, and were lost with the memory of all nodes.
-    pub undurable_writes_lost: u64,
-    /// Number of runs in which any number of disks may be damaged.
-    pub arbitrary_runs: u64,
-    /// Number of these runs in which all data was lost and the cluster stopped.
-    pub halted_runs: u64,
-}
-
 impl AddAssign for StoreFigures {
     fn add_assign(&mut self, run: Self) {
         let Self {
@@ -127,18 +112,6 @@ impl AddAssign for StoreFigures {
     }
 }
 
-impl AddAssign for DiskFigures {
-    fn add_assign(&mut self, run: Self) {
-        let Self { power_cuts, durable_writes_lost, undurable_writes_lost, arbitrary_runs, halted_runs } =
-            run;
-        self.power_cuts += power_cuts;
-        self.durable_writes_lost += durable_writes_lost;
-        self.undurable_writes_lost += undurable_writes_lost;
-        self.arbitrary_runs += arbitrary_runs;
-        self.halted_runs += halted_runs;
-    }
-}
-
 /// The run of a seed.
 pub struct StoreTrial {
     cluster: Cluster,
@@ -148,13 +121,6 @@ pub struct StoreTrial {
     disk_lag: Option<Duration>,
     /// Time at which the clients begin no more operations.
     until: Instant,
-}
-
-/// Whether the nodes of a campaign have disks.
-pub fn has_disks(runs: &Campaign) -> bool {
-    let of_plan =
-        |plan: &FaultPlan| plan.faults.iter().any(|fault| FaultKinds::NONE.with(fault.kind()).has_disks());
-    runs.plan.as_ref().map_or(runs.kinds.has_disks(), of_plan)
 }
 
 /// Whether the run of this seed may damage any number of disks: every fourth does.

@@ -20,9 +20,10 @@ use weft_workload::{ClientShare, Workload};
 
 #[cfg(feature = "planted-bugs")]
 use super::disks::DiskBug;
-use super::disks::{DiskRegime, Disks};
+use super::disks::StoreDisks;
 use super::nodes::{NodeBuilder, NodeNic};
 use super::turns::Turns;
+use crate::disks::DiskRegime;
 use crate::kv::{Driver, DriverParameters, Phase};
 
 /// Maximum number of client machines.
@@ -148,7 +149,7 @@ impl Cluster {
         self.machines.supervise_until(
             until,
             |node| node.host().has_ended(),
-            |builder, node| builder.disks.as_ref().is_none_or(|disks| disks.is_repaired(node)),
+            |builder, node| builder.disks.as_ref().is_none_or(|disks| disks.inner().is_repaired(node)),
         );
     }
 
@@ -259,8 +260,9 @@ fn engine_parameters(parameters: &ClusterParameters) -> Parameters {
     }
 }
 
-fn disks(parameters: &ClusterParameters) -> Option<Disks> {
-    let disks = Disks::new(parameters.nodes, parameters.seed, parameters.disks?, parameters.durable_copies);
+fn disks(parameters: &ClusterParameters) -> Option<StoreDisks> {
+    let disks =
+        StoreDisks::new(parameters.nodes, parameters.seed, parameters.disks?, parameters.durable_copies);
     #[cfg(feature = "planted-bugs")]
     let disks = disks.with_planted_bug(parameters.disk_bug);
     Some(disks)

@@ -7,11 +7,10 @@ mod nodes;
 mod timeline;
 mod turns;
 
-pub use campaign::{DiskFigures, StoreFigures, StoreSubject, has_disks};
+pub use campaign::{StoreFigures, StoreSubject};
 pub use cluster::ClusterParameters;
 #[cfg(feature = "planted-bugs")]
 pub use disks::DiskBug;
-pub use disks::DiskRegime;
 pub use nodes::NodeNic;
 
 use std::cell::RefCell;

@@ -17,7 +17,7 @@ use weft_sim::{CostProfile, DiskFault, HostedMachine, Machine, Machines, NicMach
 use weft_time::Instant;
 use weft_waist::{Engine, EngineState, EngineStatus, Epoch, Memory, NODES_MAX, NodeId, NodeSet, View};
 
-use super::disks::Disks;
+use super::disks::StoreDisks;
 use crate::kv::Driver;
 
 /// NIC of the nodes, and place of their engines.
@@ -213,7 +213,7 @@ pub struct NodeBuilder {
     /// Status over time of crashed incarnations, by node.
     pub(super) former: BTreeMap<usize, Vec<StatusChange>>,
     /// The disks of the nodes, if they have any.
-    pub(super) disks: Option<Disks>,
+    pub(super) disks: Option<StoreDisks>,
     /// Epochs that crashed nodes have recovered from disks alone.
     pub(super) recovered: BTreeSet<Epoch>,
 }
@@ -241,7 +241,7 @@ impl Builder for NodeBuilder {
 
     fn crashed(&mut self, node: usize, remains: NodeMachine) {
         if let Some(disks) = &self.disks {
-            disks.of(node).kill_process();
+            disks.inner().of(node).kill_process();
         }
         self.keep(node, &remains);
     }
@@ -252,7 +252,7 @@ impl Builder for NodeBuilder {
 
     fn lost_power(&mut self, node: usize, remains: Option<NodeMachine>) {
         if let Some(disks) = &self.disks {
-            disks.of(node).cut_power();
+            disks.inner().of(node).cut_power();
         }
         if let Some(remains) = remains {
             self.keep(node, &remains);
@@ -272,9 +272,9 @@ impl Builder for NodeBuilder {
             DiskFault::Failing(true) | DiskFault::Full(true) => self.may_crash(machines, node, view),
             _ => true,
         };
-        let is_allowed = |disks: &&Disks| may_be && !disks.would_lose_node(node, fault);
+        let is_allowed = |disks: &&StoreDisks| may_be && !disks.inner().would_lose_node(node, fault);
         let Some(disks) = self.disks.as_ref().filter(is_allowed) else { return false };
-        disks.of(node).inject(fault);
+        disks.inner().of(node).inject(fault);
         true
     }
 }

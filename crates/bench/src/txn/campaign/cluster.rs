@@ -11,20 +11,21 @@ use weft_harness::{
     Planted, SimulatedNode, Views, clock, incarnation, node_id, running, soft_nic,
 };
 use weft_nic::SoftNic;
-use weft_node::TransactionHalf;
+use weft_node::{TransactionHalf, TransactionLog, transaction_store};
 use weft_sim::{
-    CostProfile, Director, FaultPlan, HostMeter, HostThreads, MachineId, Machines, NicMachine, PlanError,
-    PortConfig, Stream, SwitchConfig,
+    CostProfile, Director, DiskFault, FaultPlan, HostMeter, HostThreads, MachineDisk, MachineId, Machines,
+    NicMachine, PlanError, PortConfig, Stream, SwitchConfig,
 };
 use weft_time::{Duration, Instant};
 use weft_txn::host::{Half, HalfParameters, HalfTables, Local};
 use weft_txn::{Parameters, Placement, Transactions};
 use weft_verbs::Target;
-use weft_waist::{Memory, View};
+use weft_waist::{Engine, Memory, NODES_MAX, NodeId, NodeSet, View};
 
 use super::books::{RunRecord, Shared};
 use super::host::ClientHalf;
 use super::steps::{SLOT, SharedTrigger, StepCrash};
+use crate::disks::{DiskRegime, Disks};
 use crate::txn::tables::Contents;
 
 /// Maximum clock drift, in parts per million: half of what leases allow for.
@@ -71,6 +72,8 @@ pub(super) struct ClusterParameters {
     pub(super) local: Local,
     pub(super) seed: u64,
     pub(super) plan: FaultPlan,
+    /// Whether the nodes have disks.
+    pub(super) has_disks: bool,
     #[cfg(feature = "planted-bugs")]
     pub(super) planted_bug: Option<weft_txn::PlantedBug>,
     pub(super) planted: Planted,
@@ -158,6 +161,16 @@ impl Cluster {
 
     /// Runs the simulation until `until`.
     pub(super) fn run_until(&mut self, until: Instant) {
+        self.step_until(until);
+        if self.machines.director.builder.disks.is_some() {
+            self.machines.supervise(
+                |node| node.host().program().has_ended(),
+                |builder, node| builder.disks.as_ref().is_none_or(|disks| disks.is_repaired(node)),
+            );
+        }
+    }
+
+    fn step_until(&mut self, until: Instant) {
         loop {
             self.do_what_is_due();
             if self.machines.world.now() >= until && self.machines.world.next_at().is_none_or(|at| at > until)
@@ -263,6 +276,12 @@ impl Cluster {
     }
 }
 
+/// The sizes of a simulated disk, for snapshots as large as those of a node: batches of 128 KiB, and a log of a
+/// megabyte, so that snapshots are taken.
+fn disk_sizes(real: &weft_store::Parameters) -> weft_store::Parameters {
+    weft_store::Parameters::new(32, 256, real.snapshot_sectors)
+}
+
 /// Builds nodes, and decides which nodes may crash.
 pub struct NodeBuilder {
     parameters: ClusterParameters,
@@ -270,6 +289,7 @@ pub struct NodeBuilder {
     engine: Parameters,
     placement: Placement,
     tables: HalfTables,
+    disks: Option<Disks>,
     books: Shared,
     watch: SharedTrigger,
     /// The current time of the world.
@@ -287,6 +307,7 @@ impl NodeBuilder {
             engine.variant.log_differences = false;
         }
         engine.record = true;
+        engine.has_disk = parameters.has_disks;
         engine.variant.multi_hop = parameters.multi_hop;
         #[cfg(feature = "planted-bugs")]
         {
@@ -298,12 +319,17 @@ impl NodeBuilder {
         if let Placement::Card { index, .. } = &mut placement {
             index.entries = parameters.index_entries;
         }
+        let disks = parameters.has_disks.then(|| {
+            let sizes = disk_sizes(&transaction_store(&engine, &tables));
+            Disks::new(parameters.nodes, parameters.seed, DiskRegime::OneGoodCopy, sizes)
+        });
         Self {
             parameters,
             workload,
             engine,
             placement,
             tables,
+            disks,
             books,
             watch: SharedTrigger::default(),
             now: Instant::ZERO,
@@ -314,6 +340,7 @@ impl NodeBuilder {
     /// objects.
     fn node(&self, node: usize, life: u32) -> Node {
         let Self { parameters, workload, engine: sizes, placement, tables, .. } = self;
+        let (log, disk) = self.open(node, life);
         let mut engine = Transactions::new(*sizes, workload.procedures(), *placement);
         let memory = Memory::new(Transactions::memory_bytes(sizes, placement));
         let (procedures, calls, tables) = (workload.procedures(), parameters.lanes, *tables);
@@ -323,7 +350,8 @@ impl NodeBuilder {
             Half::new(procedures.clone(), calls, Some(tables))
         };
         let mut host_memory = vec![0; tables.table_address as usize + tables.table_bytes()];
-        let loaded = (life == 0).then(|| {
+        let has_data = log.as_ref().is_some_and(TransactionLog::has_data);
+        let loaded = (life == 0 || has_data).then(|| {
             let mut half = empty();
             for step in 0..parameters.replication {
                 let shard = (node + parameters.nodes - step) % parameters.nodes;
@@ -334,13 +362,18 @@ impl NodeBuilder {
             half
         });
         let meter = HostMeter::new(workload.procedures().names());
-        let incarnation = incarnation(life);
+        let incarnation = log.as_ref().map_or_else(|| incarnation(life), TransactionLog::incarnation);
         let seed = parameters.seed ^ u64::from(life) << 32;
         // After each restart the node has new clients.
         let lanes = (0..parameters.lanes).map(|lane| life * parameters.lanes as u32 + lane as u32);
+        let half = TransactionHalf::new(incarnation, loaded, Box::new(empty));
+        let half = match log {
+            Some(log) => half.with_log(log, node_id(node), sizes, tables),
+            None => half,
+        };
         let half = ClientHalf::new(
             node_id(node),
-            TransactionHalf::new(incarnation, loaded, Box::new(empty)),
+            half,
             lanes.map(|lane| workload.client(node, lane, seed)),
             (parameters.pause, Stream::new(seed, "pauses", node as u64)),
             clock(parameters.seed, node, DRIFT_PPM),
@@ -350,12 +383,60 @@ impl NodeBuilder {
         let agent = AgentParameters { idle_interval: IDLE_INTERVAL, ..AgentParameters::default() };
         let views = Views::Service(agent, parameters.nodes);
         let host = NodeHost::new(node_id(node), incarnation, views, [half], parameters.planted);
+        let host = match disk {
+            Some(disk) => host.with_disk(disk),
+            None => host,
+        };
         let others = (0..parameters.nodes).filter(|other| *other != node).map(ClusterHost::node);
         let place = (node, parameters.nodes);
         let mut nic = soft_nic(place, weft_rdma::Config::default(), vec![(engine, memory)], others, None);
         nic.card_mut().set_meter(Box::new(meter));
         *nic.card_mut().region_memory().bytes_mut(Target::Host) = host_memory;
         NicMachine::new(nic, HostThreads::new(host, THREADS), &CostProfile::CORES)
+    }
+
+    /// Opens the log of a node that starts, if the nodes have disks.
+    fn open(&self, node: usize, life: u32) -> (Option<TransactionLog>, Option<MachineDisk>) {
+        let Some(disks) = &self.disks else { return (None, None) };
+        let disk = disks.repaired(node_id(node));
+        let open =
+            TransactionLog::open(disks.sizes(), Box::new(disk.clone()), incarnation(life), || disk.wait());
+        let log = open.expect("a disk that works has been made for this store");
+        if log.damage().is_some() {
+            disk.is_whole_again();
+        }
+        (Some(log), Some(disk))
+    }
+
+    /// Whether each shard of the view has a replica whose data survives: in the memory of a node outside `without`, or
+    /// on an undamaged disk outside `lost`.
+    fn has_all_shards(
+        &self,
+        machines: &Machines<MachineOf<Self>>,
+        without: NodeSet,
+        lost: NodeSet,
+        view: &View,
+    ) -> bool {
+        let Some(disks) = &self.disks else { return false };
+        let in_memory: NodeSet = running(machines)
+            .filter(|(index, node)| self.is_whole(*index, node, view))
+            .map(|(index, _)| node_id(index))
+            .filter(|id| !without.contains(*id))
+            .collect();
+        let is_lost = |id: NodeId| lost.contains(id) || disks.of(id.index()).is_damaged();
+        // A node that is behind may be about to leave the view, because the membership service cannot know that the
+        // disk of another one is damaged.
+        let current: NodeSet = running(machines)
+            .filter(|(_, node)| engine(node).status().epoch == view.epoch)
+            .map(|(index, _)| node_id(index))
+            .collect();
+        let is_any_lost = view.full.iter().any(is_lost);
+        let on_disk = |id: NodeId| !is_lost(id) && (!is_any_lost || current.contains(id));
+        let ClusterParameters { nodes, replication, .. } = self.parameters;
+        (0..nodes).all(|shard| {
+            let replicas = (0..replication).map(|step| node_id((shard + step) % nodes));
+            replicas.filter(|id| view.full.contains(*id)).any(|id| in_memory.contains(id) || on_disk(id))
+        })
     }
 
     /// Whether a node has all shards that it replicates: it has a lease and is full, also in the newest view,
@@ -377,14 +458,54 @@ impl Builder for NodeBuilder {
     /// At most f nodes may be down at a time. A restarted node counts as down until it has all its shards
     /// again.
     fn may_crash(&mut self, machines: &Machines<MachineOf<Self>>, victim: usize, view: &View) -> bool {
+        if self.disks.is_some() {
+            return self.has_all_shards(machines, NodeSet::EMPTY.with(node_id(victim)), NodeSet::EMPTY, view);
+        }
         let whole =
             running(machines).filter(|(index, node)| *index != victim && self.is_whole(*index, node, view));
         let down = self.parameters.nodes - 1 - whole.count();
         down + 1 < self.parameters.replication
     }
 
-    fn crashed(&mut self, _: usize, mut remains: Node) {
+    fn crashed(&mut self, node: usize, mut remains: Node) {
+        if let Some(disks) = &self.disks {
+            disks.of(node).kill_process();
+        }
         take_records(&mut remains, &self.books);
         remains.parts_mut().1.program_mut().half_mut(SLOT).die();
+    }
+
+    fn may_lose_power(&mut self, machines: &Machines<MachineOf<Self>>, nodes: &[usize], view: &View) -> bool {
+        let without = nodes.iter().map(|node| node_id(*node)).collect();
+        self.has_all_shards(machines, without, NodeSet::EMPTY, view)
+    }
+
+    fn lost_power(&mut self, node: usize, remains: Option<Node>) {
+        if let Some(disks) = &self.disks {
+            disks.of(node).cut_power();
+        }
+        if let Some(remains) = remains {
+            self.crashed(node, remains);
+        }
+    }
+
+    fn disk_fault(
+        &mut self,
+        machines: &Machines<MachineOf<Self>>,
+        node: usize,
+        fault: DiskFault,
+        view: &View,
+    ) -> bool {
+        let id = NodeSet::EMPTY.with(node_id(node));
+        let may_be = match fault {
+            // A damaged node may lose its memory at any time.
+            _ if fault.is_damage() => self.has_all_shards(machines, NodeSet::first(NODES_MAX), id, view),
+            DiskFault::Failing(true) | DiskFault::Full(true) => self.may_crash(machines, node, view),
+            _ => true,
+        };
+        let is_allowed = |disks: &&Disks| may_be && !disks.would_lose_node(node, fault);
+        let Some(disks) = self.disks.as_ref().filter(is_allowed) else { return false };
+        disks.of(node).inject(fault);
+        true
     }
 }

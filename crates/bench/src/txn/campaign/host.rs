@@ -159,6 +159,10 @@ impl ClientHalf {
 }
 
 impl HostHalf for ClientHalf {
+    fn begin(&mut self, io: &mut HostIo<'_>) {
+        self.transactions.begin(io);
+    }
+
     fn configure(&mut self, now: Instant, configuration: &Configuration, io: &mut HostIo<'_>) {
         self.transactions.configure(now, configuration, io);
     }
@@ -220,6 +224,10 @@ impl HostHalf for ClientHalf {
 }
 
 impl SimulatedHalf for ClientHalf {
+    fn has_failed(&self) -> bool {
+        self.transactions.failure().is_some()
+    }
+
     fn take_cpu_time(&mut self) -> CpuTime {
         std::mem::take(&mut self.cpu_time)
     }

@@ -24,6 +24,7 @@ use weft_verbs::Target;
 
 use self::cluster::{Cluster, ClusterParameters, LEASE, NodeBuilder, engine, half};
 use self::steps::StepCrash;
+use crate::disks::{DiskFigures, has_disks};
 
 /// Time of the first fault; the cluster has been running for some time by then.
 const FAULTS_FROM: Duration = Duration::from_ms(1);
@@ -37,8 +38,13 @@ const PARTINGS_UNTIL: Duration = Duration::from_ms(21);
 /// rejoin, joins in a second view, copies its shards, and is full in a third. Each step waits for a heartbeat
 /// or for the minimum interval between views.
 const LIVE_WITHIN: Duration = LEASE.saturating_mul(20);
+/// The same for nodes with disks: each of these steps also waits for some flushes of a disk, which may be slow until
+/// shortly before.
+const LIVE_WITHIN_ON_DISKS: Duration = LEASE.saturating_mul(80);
 /// Time from the last answer until no transaction is in progress.
 const QUIET_WITHIN: Duration = Duration::from_ms(5);
+/// The same for nodes with disks, whose logs may be full of transactions that wait for the disks of two nodes.
+const QUIET_WITHIN_ON_DISKS: Duration = Duration::from_ms(25);
 /// Interval between two checks of a run.
 const SLICE: Duration = Duration::from_us(20);
 /// Number of objects of each server: small, so that transactions conflict.
@@ -93,6 +99,9 @@ pub struct TransactionFigures {
     pub restarts: u64,
     /// Crashes at a step of the protocol, by the kind of the message before the crash.
     pub step_crashes: BTreeMap<&'static str, u64>,
+    /// Effects of disk faults, if nodes have disks.
+    #[serde(flatten)]
+    pub disks: Option<DiskFigures>,
     /// The histories, if they are kept. A run that an assertion ends has none.
     #[serde(skip)]
     pub histories: Vec<lines::Run>,
@@ -110,6 +119,7 @@ impl AddAssign for TransactionFigures {
             unavailable,
             restarts,
             step_crashes,
+            disks,
             histories,
         } = run;
         add_counts(&mut self.workloads, workloads);
@@ -120,6 +130,9 @@ impl AddAssign for TransactionFigures {
         self.unavailable += unavailable;
         self.restarts += restarts;
         add_counts(&mut self.step_crashes, step_crashes);
+        if let Some((sum, run)) = self.disks.as_mut().zip(disks) {
+            *sum += run;
+        }
         self.histories.extend(histories);
     }
 }
@@ -183,12 +196,17 @@ impl TransactionsSubject {
             local: [Local::All, Local::Unshipped, Local::Nothing][host.below(3) as usize],
             seed,
             plan: plan.clone(),
+            has_disks: has_disks(runs),
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,
             planted: runs.planted,
         };
         (parameters, self.lose_shard.then(|| random.below(runs.nodes as u64) as usize))
     }
+}
+
+const fn live_within(has_disks: bool) -> Duration {
+    if has_disks { LIVE_WITHIN_ON_DISKS } else { LIVE_WITHIN }
 }
 
 /// The crashes at steps of the protocol in a seed's run.
@@ -220,13 +238,17 @@ impl Subject for TransactionsSubject {
             faults: FAULTS_FROM..if are_partings { PARTINGS_UNTIL } else { FAULTS_UNTIL },
             faulty_until: FAULTS_UNTIL,
             lease: Some(LEASE),
-            live_within: Some(LIVE_WITHIN),
+            live_within: Some(live_within(has_disks(runs))),
             step: SLICE,
         }
     }
 
-    fn figures(&self, _: &Campaign) -> TransactionFigures {
-        TransactionFigures { replication: self.replication as u32, ..TransactionFigures::default() }
+    fn figures(&self, runs: &Campaign) -> TransactionFigures {
+        TransactionFigures {
+            replication: self.replication as u32,
+            disks: has_disks(runs).then(DiskFigures::default),
+            ..TransactionFigures::default()
+        }
     }
 
     fn about(&self, _: &Campaign, _: u64) {}
@@ -377,7 +399,9 @@ impl Trial for TransactionTrial {
             self.lose(shard, wrong);
         }
         self.cluster.books.borrow_mut().stopped = true;
-        let until = self.now() + QUIET_WITHIN;
+        let has_disks = self.cluster.parameters().has_disks;
+        let within = if has_disks { QUIET_WITHIN_ON_DISKS } else { QUIET_WITHIN };
+        let until = self.now() + within;
         self.run_for(SLICE);
         if !self.wait(SLICE, until, |trial| trial.is_quiet()) {
             let of = |(index, node)| {
@@ -385,7 +409,7 @@ impl Trial for TransactionTrial {
                 format!("node{index} has {calls} calls, quiet {quiet}")
             };
             let busy = self.cluster.machines.running().map(of).collect::<Vec<_>>().join(", ");
-            wrong.push(format!("{QUIET_WITHIN} after the last call something is under way: {busy}"));
+            wrong.push(format!("{within} after the last call something is under way: {busy}"));
         }
     }
 
@@ -395,6 +419,9 @@ impl Trial for TransactionTrial {
         let mut books = self.cluster.books.borrow_mut();
         if wrong.is_empty() {
             books.compare(&held);
+        }
+        if let Some(disks) = &mut figures.disks {
+            disks.power_cuts += self.cluster.machines.world.fault_counts().power;
         }
         let history = books.history();
         if self.keeps_history {

@@ -196,15 +196,30 @@ impl Transactions {
             return self.ask_for_page(shard, next, io);
         }
         self.join.shards[shard] = Progress::Whole;
-        if self.join.shards.iter().all(|progress| *progress == Progress::Whole) {
+        if self.is_copied() {
             // While pages were outstanding, records were accepted without a check of the table's room. From
             // now on every accepted record must have room.
             if self.shards.room().is_some_and(|room| !room.covers(self.log.demand().needs)) {
                 return self.stop_on_mismatch();
             }
             if !self.shards.are_in_engine() {
-                io.effects.reply(LOG_CALLER, HostKind::Whole as u8, &[]);
+                let epoch = self.view.epoch.0.to_be_bytes();
+                io.effects.reply(LOG_CALLER, HostKind::Whole as u8, &[&epoch]);
             }
+            if !self.parameters.has_disk || self.bug(PlantedBug::SyncedBeforeSaved) {
+                self.be_synced();
+            }
+        }
+    }
+
+    /// Whether this node has copied all its shards in this view.
+    pub(crate) fn is_copied(&self) -> bool {
+        self.join.shards.iter().all(|progress| *progress == Progress::Whole)
+    }
+
+    /// The disk has the copy that was whole in the view of this epoch.
+    pub(crate) fn on_saved(&mut self, epoch: Epoch) {
+        if epoch == self.view.epoch && self.recovery.phase == Phase::Joining {
             self.be_synced();
         }
     }
@@ -214,7 +229,6 @@ impl Transactions {
         self.state = EngineState::Joining { synced: true };
         // From now on survivors count this node's records: attempts of this view were committed only with its
         // answer.
-        self.recovery.base =
-            Base { epoch: self.view.epoch, full: self.view.full, joining: self.view.joining };
+        self.recovery.base = self.present_base();
     }
 }

@@ -467,8 +467,7 @@ impl Transactions {
                 self.counters.malformed += 1;
                 break;
             }
-            for put in record.writes.iter().flat_map(|writes| writes.iter()).filter_map(|write| write.whole())
-            {
+            for put in record.writes().filter_map(|write| write.whole()) {
                 self.shards.apply(io.memory, &put);
                 io.effects.computed(Computation::Apply);
             }

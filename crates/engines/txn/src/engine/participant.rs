@@ -7,14 +7,14 @@
 
 use std::mem::take;
 
-use weft_waist::{Io, Memory};
+use weft_waist::{Io, Memory, NODES_MAX};
 
 use crate::engine::{TAG_LOG, TAG_LOOKUP, Transactions};
 use crate::key::{Key, Version};
 use crate::log;
 use crate::message::{
-    Claim, Content, Drawn, Got, Header, Kind, Lack, List, RecordPart, Seen, Status, Verdict, Want, Write,
-    write, write_list,
+    Claim, Content, Drawn, Got, Header, Held, Kind, Lack, List, Malformed, RecordPart, Seen, Status, Verdict,
+    Want, Watermarks, Write, write, write_list,
 };
 use crate::operation::{Purpose, WantedKey};
 use crate::parameters::PlantedBug;
@@ -50,6 +50,8 @@ pub(crate) struct Participation {
     /// All shards that the attempt writes.
     pub shards: u16,
     pub parts: Vec<Part>,
+    /// The shards of which this node had all records when it was restored from its disk.
+    pub restored: u16,
     /// If the attempt was shipped to this node: its execution, and below the outcome.
     pub execution: Option<Execution>,
     pub procedure: ProcedureId,
@@ -67,6 +69,7 @@ impl Participation {
             locks: Vec::new(),
             shards: 0,
             parts: Vec::new(),
+            restored: 0,
             execution: None,
             procedure: ProcedureId(0),
             shipped: None,
@@ -81,12 +84,13 @@ impl Participation {
         self.operations = 0;
         self.shards = 0;
         self.parts.clear();
+        self.restored = 0;
         self.shipped = None;
     }
 
     /// The shards of which this node has all parts of the attempt's record.
     pub fn held(&self) -> u16 {
-        let mut held = 0;
+        let mut held = self.restored;
         for part in &self.parts {
             let of_shard = self.parts.iter().filter(|other| other.place.shard == part.place.shard).count();
             if of_shard == usize::from(part.place.parts) {
@@ -170,9 +174,43 @@ impl Participants {
         self.rings.iter().zip(&self.truncated).flat_map(|(ring, truncated)| {
             ring.iter().filter_map(move |slot| {
                 let id = slot.id?;
-                (!slot.parts.is_empty() && id.sequence() >= *truncated).then_some((slot, id))
+                let has_records = !slot.parts.is_empty() || slot.restored != 0;
+                (has_records && id.sequence() >= *truncated).then_some((slot, id))
             })
         })
+    }
+
+    /// For each coordinator, all its attempts with smaller sequences are decided.
+    pub fn watermarks(&self) -> Watermarks {
+        let mut decided = [0; NODES_MAX];
+        decided[..self.decided.len()].copy_from_slice(&self.decided);
+        decided
+    }
+
+    /// Restores the attempts that this node knew.
+    pub fn restore(
+        &mut self,
+        decided: &Watermarks,
+        held: impl Iterator<Item = Result<Held, Malformed>>,
+    ) -> Result<(), Malformed> {
+        let nodes = self.decided.len();
+        self.decided.copy_from_slice(&decided[..nodes]);
+        for held in held {
+            let Held { id, shards, held, verdict } = held?;
+            if id.coordinator() >= nodes {
+                return Err(Malformed::Field("identifier"));
+            }
+            let slot = self.slot(id);
+            slot.begin(id);
+            (slot.shards, slot.restored, slot.verdict) = (shards, held, verdict);
+        }
+        Ok(())
+    }
+
+    /// Restores a record that is not applied yet. False if its attempt was not restored.
+    pub fn restore_part(&mut self, place: RecordPart, position: u64) -> bool {
+        let slot = self.find(place.id);
+        slot.map(|slot| slot.parts.push(Part { place, position })).is_some()
     }
 
     /// Marks an attempt with the verdict of a view change.
@@ -190,6 +228,7 @@ impl Participants {
                 slot.locks.drain(..).for_each(|(key, _)| shards.unlock(memory, key, id));
             }
             slot.parts.clear();
+            slot.restored = 0;
             (slot.id, slot.ended, slot.operations) = (None, true, 0);
         }
         // A coordinator that rejoins numbers its attempts from 0 again.
@@ -263,7 +302,7 @@ impl Transactions {
         let (near, length) = (self.log.near(position), self.log.length(position));
         bytes.extend_from_slice(io.memory.read(near, length));
         let record = log::parse(&bytes).expect("written by this engine");
-        for write in record.writes.iter().flat_map(List::iter) {
+        for write in record.writes() {
             self.shards.commit(io.memory, &write);
         }
         self.log.pin(position);
@@ -738,7 +777,7 @@ impl Transactions {
         });
         if near {
             for at in begin.into_iter().filter(|begin| *begin != position).chain([position]) {
-                let _ = self.log.make_durable(at);
+                let _ = self.log.note_copied(at);
             }
         }
         position
@@ -746,7 +785,7 @@ impl Transactions {
 
     /// Tells the coordinator that a record is logged here. If the procedure ran here, the answer tells the
     /// outcome of the run too.
-    fn acknowledge_record(&mut self, place: &RecordPart, io: &mut Io<'_>) {
+    pub(crate) fn acknowledge_record(&mut self, place: &RecordPart, io: &mut Io<'_>) {
         let slot = self.participants.slot(place.id);
         let has_run =
             slot.shipped.is_some_and(|(status, _)| status == Status::Ok) && slot.execution.is_some();
@@ -764,13 +803,12 @@ impl Transactions {
     }
 
     /// The copy of a record to the host's memory has completed.
-    pub(crate) fn on_durable(&mut self, position: u64, io: &mut Io<'_>) {
-        match self.log.make_durable(position) {
-            Ok(Some(place)) if self.participants.open(place.id).is_some_and(|slot| !slot.withdrawn) => {
-                self.acknowledge_record(&place, io);
-            }
-            Ok(_) => {}
+    pub(crate) fn on_copied_to_host(&mut self, position: u64, io: &mut Io<'_>) {
+        match self.log.note_copied(position) {
+            Ok(Some(place)) => self.answer_if_open(&place, io),
+            Ok(None) => {}
             Err(log::VerdictOutdated) => self.copy_verdict(position, io),
         }
+        self.write_records(io);
     }
 }

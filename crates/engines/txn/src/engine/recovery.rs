@@ -13,7 +13,7 @@ use crate::engine::participant::UNLOGGED;
 use crate::engine::{TAG_LOG, Transactions};
 use crate::host_port::{HostKind, LOG_CALLER};
 use crate::log;
-use crate::message::{Base, HEADER_BYTES_MAX, Held, Kind, List, Verdict, write};
+use crate::message::{Base, HEADER_BYTES_MAX, Held, Kind, List, Verdict, Watermarks, write};
 use crate::parameters::PlantedBug;
 use crate::transaction::TransactionId;
 
@@ -25,6 +25,8 @@ pub(crate) enum Phase {
     Idle,
     /// The members exchange reports.
     Reporting,
+    /// This node has marked all attempts, and waits until its disk has the marks.
+    Marked,
     /// This node has marked all attempts; other members may not have.
     Settled,
     /// All attempts are decided. The host is applying the log.
@@ -38,6 +40,7 @@ pub(crate) enum Phase {
 #[derive(Debug, Default)]
 struct Report {
     base: Base,
+    decided: Watermarks,
     parts: u16,
     got: Vec<bool>,
     held: Vec<Held>,
@@ -53,6 +56,8 @@ impl Report {
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
     pub phase: Phase,
+    /// The engine was restored, and has heard of no view since.
+    pub is_restored: bool,
     /// The last view in which this node served, or became synced while joining.
     pub base: Base,
     reports: Vec<Report>,
@@ -69,10 +74,15 @@ impl Recovery {
         self.phase == Phase::Acting
     }
 
+    /// Whether this node has the whole report of a node.
+    fn has_reported(&self, node: usize) -> bool {
+        self.reports.get(node).is_some_and(Report::is_complete)
+    }
+
     /// The members whose reports, or whose announcements that they have settled, are outstanding.
     pub fn waits_for(&self, full: NodeSet) -> NodeSet {
         let is_awaited = |node: &NodeId| match self.phase {
-            Phase::Reporting => self.reports.get(node.index()).is_some_and(|report| !report.is_complete()),
+            Phase::Reporting => !self.has_reported(node.index()),
             Phase::Settled => !self.settled.contains(*node),
             _ => false,
         };
@@ -80,7 +90,7 @@ impl Recovery {
     }
 
     pub fn is_busy(&self) -> bool {
-        matches!(self.phase, Phase::Reporting | Phase::Settled | Phase::Draining)
+        matches!(self.phase, Phase::Reporting | Phase::Marked | Phase::Settled | Phase::Draining)
     }
 }
 
@@ -100,7 +110,7 @@ impl Transactions {
             self.state = EngineState::Lost;
             return;
         }
-        if self.state == (EngineState::Joining { synced: true }) {
+        if matches!(self.state, EngineState::Joining { synced: true } | EngineState::Restored) {
             self.state = EngineState::Full;
         }
         if first {
@@ -123,30 +133,55 @@ impl Transactions {
         self.counters.recoveries += 1;
         self.recovery.phase = Phase::Reporting;
         self.recovery.settled = NodeSet::EMPTY;
-        let mut mine: Vec<Held> = self
-            .participants
-            .held()
-            .map(|(slot, id)| Held { id, shards: slot.shards, held: slot.held(), verdict: slot.verdict })
-            .collect();
+        let mut mine: Vec<Held> = self.held_attempts().collect();
         self.marked_attempts(|id, verdict| mine.push(Held { id, shards: 0, held: 0, verdict }));
         self.recovery.reports = (0..self.parameters.nodes).map(|_| Report::default()).collect();
-        let (base, held) = (self.recovery.base, mine.clone());
-        self.recovery.reports[self.node] = Report { base, parts: 1, got: vec![true], held };
         self.recovery.mine = mine;
-        self.send_report(view.full.without(node), io);
+        self.report_if_on_disk(io);
+    }
+
+    /// Reports what this node holds, once it cannot forget any of it: another node's mark may rest on that.
+    pub(crate) fn report_if_on_disk(&mut self, io: &mut Io<'_>) {
+        let is_due = self.recovery.phase == Phase::Reporting && !self.recovery.has_reported(self.node);
+        if !is_due || !self.log.is_on_disk() && !self.bug(PlantedBug::ReportedBeforeFlush) {
+            return;
+        }
+        let (base, decided) = (self.recovery.base, self.participants.watermarks());
+        let held = self.recovery.mine.clone();
+        self.recovery.reports[self.node] = Report { base, decided, parts: 1, got: vec![true], held };
+        let node = NodeId::new(self.node).expect("a node");
+        self.send_report(self.view.full.without(node), io);
         self.continue_if_reported(io);
+    }
+
+    /// The attempts with records here that may not be decided at every node.
+    pub(crate) fn held_attempts(&self) -> impl Iterator<Item = Held> {
+        self.participants.held().map(|(slot, id)| Held {
+            id,
+            shards: slot.shards,
+            held: slot.held(),
+            verdict: slot.verdict,
+        })
+    }
+
+    /// The present view as a base.
+    pub(crate) const fn present_base(&self) -> Base {
+        Base { epoch: self.view.epoch, full: self.view.full, joining: self.view.joining }
     }
 
     fn send_report(&mut self, to: NodeSet, io: &mut Io<'_>) {
         let mine = std::mem::take(&mut self.recovery.mine);
-        let a_message = ((self.parameters.message_bytes - HEADER_BYTES_MAX - 16) / Held::BYTES_MAX).min(255);
+        let a_message = ((self.parameters.message_bytes - HEADER_BYTES_MAX - write::REPORT_HEAD_BYTES)
+            / Held::BYTES_MAX)
+            .min(255);
         let parts = mine.len().div_ceil(a_message).max(1);
         let asks = self.recovery.phase == Phase::Reporting;
         for part in 0..parts {
             let items = mine.iter().skip(part * a_message).take(a_message).copied();
             let base = self.recovery.base;
             let mut out = self.message();
-            write::report(&mut out, asks, &base, part as u16, parts as u16, items);
+            let decided = self.participants.watermarks();
+            write::report(&mut out, asks, (&base, &decided), (part as u16, parts as u16), items);
             self.post(io.effects, to, Kind::Report, out);
         }
         self.recovery.mine = mine;
@@ -164,13 +199,14 @@ impl Transactions {
     pub(crate) fn repeat_recovery(&mut self, io: &mut Io<'_>) {
         let others = self.view.full.without(NodeId::new(self.node).expect("a node"));
         match self.recovery.phase {
-            Phase::Reporting => self.send_report(others, io),
+            Phase::Reporting if self.recovery.has_reported(self.node) => self.send_report(others, io),
+            Phase::Reporting => {}
             Phase::Settled => {
                 self.send_settled(others, io);
                 self.continue_if_settled(io);
             }
             Phase::Joining => self.repeat_copy(io),
-            Phase::Idle | Phase::Draining | Phase::Acting => {}
+            Phase::Idle | Phase::Marked | Phase::Draining | Phase::Acting => {}
         }
     }
 
@@ -178,7 +214,7 @@ impl Transactions {
         &mut self,
         from: usize,
         asks: bool,
-        base: Base,
+        (base, decided): (Base, Watermarks),
         (part, parts): (u16, u16),
         held: &List<'_, Held>,
         io: &mut Io<'_>,
@@ -192,18 +228,21 @@ impl Transactions {
             Phase::Reporting => {
                 let report = &mut self.recovery.reports[from];
                 if report.parts == 0 {
-                    *report = Report { base, parts, got: vec![false; parts.into()], held: Vec::new() };
+                    let got = vec![false; parts.into()];
+                    *report = Report { base, decided, parts, got, held: Vec::new() };
                 }
                 if report.parts == parts && !std::mem::replace(&mut report.got[usize::from(part)], true) {
                     report.held.extend(held.iter());
                 }
                 self.continue_if_reported(io);
             }
-            Phase::Settled | Phase::Draining | Phase::Acting => {
+            Phase::Marked | Phase::Settled | Phase::Draining | Phase::Acting => {
                 // The peer lacks this node's report.
                 if asks && part == 0 {
                     self.send_report(NodeSet::EMPTY.with(peer), io);
-                    self.send_settled(NodeSet::EMPTY.with(peer), io);
+                    if self.recovery.phase != Phase::Marked {
+                        self.send_settled(NodeSet::EMPTY.with(peer), io);
+                    }
                 }
             }
         }
@@ -238,6 +277,10 @@ impl Transactions {
             .map(|node| reports[node.index()].base)
             .max_by_key(|base| base.epoch)
             .expect("one at least");
+        let of_base = || full.iter().map(|node| &reports[node.index()]).filter(|report| report.base == base);
+        let decided: Watermarks = std::array::from_fn(|coordinator| {
+            of_base().map(|report| report.decided[coordinator]).max().unwrap_or(0)
+        });
         let mut all: Vec<(Held, usize)> = full
             .iter()
             .flat_map(|node| reports[node.index()].held.iter().map(move |held| (*held, node.index())))
@@ -265,17 +308,29 @@ impl Transactions {
                         })
                     })
             };
-            let commits = is(Verdict::Committed) || !is(Verdict::Aborted) && shards != 0 && logged();
+            // A coordinator has said that it is decided, and it is not withdrawn here.
+            let is_decided = id.epoch() == base.epoch && id.sequence() < decided[id.coordinator()];
+            let commits =
+                is(Verdict::Committed) || !is(Verdict::Aborted) && shards != 0 && (is_decided || logged());
             if commits {
                 committed.push(id);
             }
             self.participants.mark(id, if commits { Verdict::Committed } else { Verdict::Aborted });
         }
         self.mark_attempts(|id| committed.binary_search(&id).is_ok());
+        if self.parameters.has_disk {
+            self.recovery.phase = Phase::Marked;
+            return self.write_verdicts(io);
+        }
+        self.settle(io);
+    }
+
+    /// This node will not forget its marks: it announces that.
+    pub(crate) fn settle(&mut self, io: &mut Io<'_>) {
         self.recovery.phase = Phase::Settled;
         let node = NodeId::new(self.node).expect("a node");
         self.recovery.settled = self.recovery.settled.with(node);
-        self.send_settled(full.without(node), io);
+        self.send_settled(self.view.full.without(node), io);
         self.continue_if_settled(io);
     }
 
@@ -313,7 +368,7 @@ impl Transactions {
             return;
         }
         if self.shards.are_in_engine() {
-            let _ = self.log.make_durable(position);
+            let _ = self.log.note_copied(position);
         } else {
             self.copy_verdict(position, io);
         }
@@ -338,6 +393,7 @@ impl Transactions {
         }
     }
 
+    /// The tables are complete: the node begins to serve in this view.
     fn begin_acting(&mut self, io: &mut Io<'_>) {
         let led =
             (0..self.parameters.nodes).fold(0, |set, shard| set | u16::from(self.is_primary(shard)) << shard);
@@ -348,8 +404,8 @@ impl Transactions {
         self.shards.begin_epoch(self.view.epoch, leads_other_shards);
         self.recovery.led = led;
         self.number = 0;
-        self.recovery.base =
-            Base { epoch: self.view.epoch, full: self.view.full, joining: self.view.joining };
+        self.recovery.base = self.present_base();
+        self.write_opening(io);
         self.recovery.phase = Phase::Acting;
         self.recovery.drained = self.log.applied();
         if !self.shards.are_in_engine() {

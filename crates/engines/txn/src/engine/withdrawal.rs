@@ -78,8 +78,8 @@ impl Transactions {
         self.post(io.effects, to, Kind::Withdraw, out);
     }
 
-    /// Drops the records of an attempt from this node's log. Its locks stay, since it may take effect at
-    /// other nodes.
+    /// Drops the records of an attempt from this node's log, and answers once it cannot forget that. Its locks
+    /// stay, since it may take effect at other nodes.
     pub(crate) fn on_withdraw(&mut self, id: TransactionId, io: &mut Io<'_>) {
         // LOG of this attempt may still arrive, so an unknown attempt gets a slot that refuses it.
         if self.participants.open(id).is_none() && self.participants.enter(id).is_none() {
@@ -92,9 +92,9 @@ impl Transactions {
         for part in &parts {
             self.decide(part.position, false, io);
         }
-        let mut out = self.message();
-        write_id(&mut out, id);
-        self.post_to(io.effects, id.coordinator(), Kind::Withdrawn, out);
+        if self.write_withdrawal(id, !parts.is_empty(), io) {
+            self.answer_withdraw(id, io);
+        }
     }
 
     pub(crate) fn on_withdrawn(&mut self, from: usize, id: TransactionId, io: &mut Io<'_>) {

@@ -158,6 +158,11 @@ impl<'a> Reader<'a> {
         if shard < crate::key::SHARDS_MAX { Ok(shard) } else { Err(Malformed::Field("shard")) }
     }
 
+    /// All bytes that are left.
+    pub fn rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.0)
+    }
+
     /// Fails if bytes are left.
     pub fn finish(self) -> Result<(), Malformed> {
         if self.0.is_empty() { Ok(()) } else { Err(Malformed::Length) }

@@ -3,6 +3,9 @@
 
 use super::*;
 
+/// The most bytes of a report's body that precede the attempts.
+pub(crate) const REPORT_HEAD_BYTES: usize = 1 + 8 + 5 * NODES_MAX + 4 + 1;
+
 /// The most bytes of a LOG message's body that precede its writes.
 pub(crate) const LOG_HEAD_BYTES_MAX: usize = fields::ID_BYTES_MAX + 8;
 
@@ -116,15 +119,17 @@ pub fn shipped(out: &mut Vec<u8>, id: TransactionId, status: Status, reason: u8,
 pub fn report(
     out: &mut Vec<u8>,
     asks: bool,
-    base: &Base,
-    part: u16,
-    parts: u16,
+    (base, decided): (&Base, &Watermarks),
+    (part, parts): (u16, u16),
     held: impl Iterator<Item = Held>,
 ) {
     out.push(u8::from(asks));
     out.extend_from_slice(&base.epoch.0.to_be_bytes());
     out.extend_from_slice(&base.full.bits().to_be_bytes());
     out.extend_from_slice(&base.joining.bits().to_be_bytes());
+    for watermark in decided {
+        fields::write_count(out, *watermark);
+    }
     out.extend_from_slice(&part.to_be_bytes());
     out.extend_from_slice(&parts.to_be_bytes());
     write_list(out, held);
