@@ -408,6 +408,7 @@ package weft_pkg;
   typedef struct packed {
     answer_e         kind;
     logic            duplicate;  // the request is a duplicate, already executed
+    logic            part;       // it is a READ that ends before the original does
     psn_t            psn;
     psn_t            next;       // PSN of the request behind this one; undefined for duplicates
     psn_t            msn;        // messages executed so far

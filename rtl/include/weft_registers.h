@@ -109,6 +109,12 @@ extern "C" {
 #define WEFT_REGISTERS__CONGESTION__RATE_CONTROL_bw 1
 #define WEFT_REGISTERS__CONGESTION__RATE_CONTROL_reset 0x0
 
+// reg - weft_registers::recovery
+#define WEFT_REGISTERS__RECOVERY__READ_PARTS_bm 0x1
+#define WEFT_REGISTERS__RECOVERY__READ_PARTS_bp 0
+#define WEFT_REGISTERS__RECOVERY__READ_PARTS_bw 1
+#define WEFT_REGISTERS__RECOVERY__READ_PARTS_reset 0x0
+
 // reg - weft_registers::hardware_low
 #define WEFT_REGISTERS__HARDWARE_LOW__ADDRESS_bm 0xffffffff
 #define WEFT_REGISTERS__HARDWARE_LOW__ADDRESS_bp 0
@@ -808,7 +814,7 @@ typedef struct __attribute__ ((__packed__)) {
     uint32_t now_low;
     uint32_t now_high;
     uint32_t congestion;
-    uint8_t RESERVED_2c_2f[0x4];
+    uint32_t recovery;
     uint32_t hardware_low;
     uint32_t hardware_high;
     uint32_t ipv4;

@@ -199,6 +199,7 @@ module weft_nic
   mac_address_t    hardware;
   ipv4_address_t   address;
   logic            rate_control;
+  logic            read_parts;
   cycles_t         age_limit;
   sniffer_config_t sniffer_config;
   nic_events_t     events;
@@ -311,6 +312,7 @@ module weft_nic
     .hardware_o          (hardware),
     .address_o           (address),
     .rate_control_o      (rate_control),
+    .read_parts_o        (read_parts),
     .age_limit_o         (age_limit),
     .sniffer_o           (sniffer_config),
     .table_write_valid_o (table_write_valid),
@@ -406,6 +408,7 @@ module weft_nic
     .hardware_i               (hardware),
     .address_i                (address),
     .rate_control_i           (rate_control),
+    .read_parts_i             (read_parts),
     .header_valid_i           (header_valid),
     .header_ready_o           (header_ready),
     .header_i                 (header),

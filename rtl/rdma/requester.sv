@@ -16,6 +16,17 @@
 // verdict queue might not have room for the events in flight; turns also while packets might not; the region check
 // never stalls. After reset the states are cleared, one a cycle, until `ready_o` is high.
 //
+// A missing response need not cost those behind it, if the peer says that it answers for a part of a READ without
+// ending its answer to the whole (`acknowledge_request` in a response). Then responses behind the missing one are
+// stored: the run. Invariant: a response is stored only at one of two points, and each point only moves on. The first
+// is the oldest missing response, `response`. The second is the end of the run, `ahead`: the response behind the last
+// one stored, or, while there is no run, any response of the same READ and the first of the next one. So the missing
+// ones are those from `response` up to the run, all of one READ, and no PSN is ever stored twice, whichever stream of
+// responses it comes from. A response of a later READ is stored only if its buffer and that of the READ with the
+// missing ones do not overlap, since the missing ones will be written later. The missing part is requested alone
+// (`repair`). When it is complete, `ahead` becomes `response`, and all requests up to the run's end are acknowledged.
+// The run stays when the requester goes back N: what is then sent again is stale.
+//
 // Payload from the host's memory is retransmitted from the retransmission buffer (BALBOA 4.2): its first transmission
 // stores a copy in the slot of its queue pair and PSN. The window ensures that outstanding PSNs with payload use
 // different slots, that is, differ modulo the number of slots.
@@ -140,6 +151,22 @@ module requester
     EventQuery
   } event_e;
 
+  // Lines of 64 bytes that a buffer touches: the first one, and how many follow. The low bits suffice to find an
+  // overlap; buffers far apart may seem to overlap, and so may any two if one is 8 MiB long or longer.
+  localparam int unsigned LineBits = 18;
+  typedef struct packed {
+    logic                wide;
+    logic [LineBits-1:0] first;
+    logic [LineBits-2:0] more;
+  } lines_t;
+
+  // An entry of the ring of READs and atomics that have not completed.
+  typedef struct packed {
+    send_serial_t serial;
+    psn_t         first;
+    lines_t       lines;
+  } awaited_t;
+
   // The requester's state of one queue pair.
   typedef struct packed {
     requester_state_e state;
@@ -155,11 +182,26 @@ module requester
     // One past the highest PSN ever sent.
     psn_t             sent;
     // The ring of READs and atomics that have been sent and not completed: their number, the ring's first index, and
-    // for the oldest one its serial number and the PSN of its next response.
+    // for the oldest one its serial number, its buffer, and the PSN of its next response.
     logic [4:0]       awaited;
     resource_index_t  awaited_first;
     send_serial_t     response_serial;
+    lines_t           response_lines;
     psn_t             response;
+    // The same of the READ or atomic whose response is next behind the run; while there is no run, of the one behind
+    // the oldest. The number includes it.
+    logic [4:0]       ahead_awaited;
+    resource_index_t  ahead_first;
+    send_serial_t     ahead_serial;
+    lines_t           ahead_lines;
+    psn_t             ahead;
+    // Responses behind missing ones are stored: the PSNs of the first one, and one past the last one.
+    logic             run;
+    psn_t             run_first;
+    psn_t             run_end;
+    // The missing responses in front of the run are to be requested, and whether for the first time.
+    logic             repair;
+    logic             repair_first;
     // `implied`: a missing response for which the requester has already gone back. `witness`: the first response
     // behind the gap that arrived after that. If the witness arrives again, the missing response, which was requested
     // before it, has been lost once more.
@@ -185,16 +227,11 @@ module requester
     logic [7:0]       window_acknowledged;
   } state_t;
 
-  // An entry of the ring of READs and atomics that have not completed.
-  typedef struct packed {
-    send_serial_t serial;
-    psn_t         first;
-  } awaited_t;
-
   // The header fields that travel through the pipeline.
   typedef struct packed {
     logic        notification;
     logic        acknowledge;
+    logic        parts;         // the peer answers for a part of a READ without ending its answer to the whole
     logic        atomic;
     logic        marked;
     psn_t        psn;
@@ -360,6 +397,13 @@ module requester
   function automatic state_t cleared();
     cleared = '0;
     cleared.window = 7'(WindowLimit);
+    cleared.ahead_first = resource_index_t'(1);
+  endfunction
+
+  function automatic logic overlap(lines_t one, lines_t other);
+    logic [LineBits-1:0] up = other.first - one.first;
+    logic [LineBits-1:0] down = one.first - other.first;
+    return one.wide || other.wide || up <= {1'b0, one.more} || down <= {1'b0, other.more};
   endfunction
 
   state_t   state1;
@@ -407,6 +451,9 @@ module requester
   // verilator lint_off UNUSEDSIGNAL
   send_serial_t          lag1;
   // verilator lint_on UNUSEDSIGNAL
+  logic                  repair1;
+  // The response is the one behind the run.
+  logic                  at_ahead1;
 
   always_ff @(posedge clk_i) begin
     if (enter) begin
@@ -417,6 +464,7 @@ module requester
     if (header_ready_o) begin
       header1_q.notification <= header_i.opcode == CongestionNotification;
       header1_q.acknowledge <= header_i.opcode == Acknowledge;
+      header1_q.parts <= header_i.acknowledge_request;
       header1_q.atomic <= header_i.opcode == AtomicAcknowledge;
       header1_q.marked <= header_i.marked && header_i.opcode != CongestionNotification;
       header1_q.psn <= header_i.psn;
@@ -436,8 +484,14 @@ module requester
 
   assign plan_read_o = valid_q[1];
   assign plan_index_o = qp_q[1];
-  assign plan_serial_o = event1_q == EventTurn ? serial1 : state1.response_serial;
-  assign wait_read_o = valid_q[1];
+  assign repair1 = event1_q == EventTurn && state1.repair;
+  assign at_ahead1 = state1.ahead_awaited != '0 && header1_q.psn == state1.ahead;
+  always_comb begin
+    plan_serial_o = serial1;
+    if (event1_q != EventTurn && at_ahead1) plan_serial_o = state1.ahead_serial;
+    else if (event1_q != EventTurn || state1.repair) plan_serial_o = state1.response_serial;
+  end
+  assign wait_read_o   = valid_q[1];
   assign wait_serial_o = event1_q == EventTurn ? serial1 + 1'b1 : serial1;
 
   // Reasons to drop a packet that do not depend on PSNs, in the order of the checks.
@@ -474,14 +528,15 @@ module requester
 
   ram #(
     .T    (awaited_t),
-    .Depth(QueuePairs * ResponderResources)
+    .Depth(QueuePairs * ResponderResources),
+    .Style("ultra")
   ) u_awaited (
     .clk_i,
     .write_i        (ring_write7),
     .write_address_i({qp_q[7], ring_place7}),
     .write_data_i   (ring_data7),
     .read_i         (valid_q[1]),
-    .read_address_i ({qp_q[1], resource_index_t'(state1.awaited_first + 1'b1)}),
+    .read_address_i ({qp_q[1], resource_index_t'(state1.ahead_first + 1'b1)}),
     .read_data_o    (awaited2)
   );
 
@@ -516,6 +571,7 @@ module requester
     psn_t failed;
     psn_t implied;
     psn_t asked;
+    psn_t run_end;
   } distances_t;
 
   distances_t distances2_q;
@@ -536,6 +592,11 @@ module requester
   logic       response_before2_q;
   logic       expired2_q;
   psn_t       base2_q;
+  logic       repair2_q;
+  logic       at_ahead2_q;
+  logic       overlap2_q;
+  // From the response, or from the missing responses that are requested, to the run.
+  psn_t       to_run2_q;
 
   always_ff @(posedge clk_i) begin
     if (valid_q[1]) begin
@@ -553,7 +614,7 @@ module requester
       common2_q.state <= state1;
       common2_q.head <= ends_head_i;
       common2_q.tail <= ends_tail_i.tail;
-      common2_q.serial <= serial1;
+      common2_q.serial <= repair1 ? state1.response_serial : serial1;
       distances2_q <= '{
           psn: header1_q.psn - state1.unacknowledged,
           sent: state1.sent - state1.unacknowledged,
@@ -561,7 +622,8 @@ module requester
           cursor: state1.cursor - state1.unacknowledged,
           failed: state1.failed_first - state1.unacknowledged,
           implied: state1.implied - state1.unacknowledged,
-          asked: state1.asked - state1.unacknowledged
+          asked: state1.asked - state1.unacknowledged,
+          run_end: state1.run_end - state1.unacknowledged
       };
       unknown2_q <= event1_q == EventHeader && unknown1;
       partition2_q <= event1_q == EventHeader && !unknown1 && partition1;
@@ -571,10 +633,15 @@ module requester
       exists2_q <= serial1 != ends_tail_i.tail;
       blocked2_q <= blocked1_q;
       // The packet has been sent before, so this is a retransmission. A READ or atomic is then in the ring already.
-      sent_before2_q <= psn_before(state1.cursor, state1.sent);
+      sent_before2_q <= repair1 || psn_before(state1.cursor, state1.sent);
       response_before2_q <= state1.awaited != '0 && psn_before(state1.response, state1.cursor);
       expired2_q <= event1_q == EventTimeOut && state1.timer != WaitNothing && state1.deadline <= now_i;
-      base2_q <= event1_q == EventTurn ? state1.cursor : state1.response;
+      if (event1_q == EventTurn) base2_q <= state1.repair ? state1.response : state1.cursor;
+      else base2_q <= header1_q.psn;
+      repair2_q <= repair1;
+      at_ahead2_q <= at_ahead1;
+      overlap2_q <= state1.ahead_serial != state1.response_serial && overlap(state1.response_lines, state1.ahead_lines);
+      to_run2_q <= state1.run_first - (event1_q == EventTurn ? state1.response : header1_q.psn);
     end
   end
 
@@ -601,8 +668,12 @@ module requester
   logic        due2;
   logic        expected2;
   logic        gap2;
+  logic        early2;
+  logic        closes2;
   logic        misplaced2;
   logic [28:0] rnr_interval2;
+  logic        run_in_request2;
+  logic [31:0] missing_bytes2;
 
   function automatic logic responds(operation_e operation);
     return operation inside {OperationRead, OperationCompareSwap, OperationFetchAdd};
@@ -659,6 +730,18 @@ module requester
     endcase
   end
 
+  // The bytes of the missing responses, if the run begins within their READ.
+  assign run_in_request2 = common2_q.state.run && psn_before(common2_q.state.run_first, plan_i.limit);
+  always_comb begin
+    unique case (common2_q.attributes.path_mtu)
+      3'd1: missing_bytes2 = {to_run2_q, 8'd0};
+      3'd2: missing_bytes2 = {to_run2_q[22:0], 9'd0};
+      3'd3: missing_bytes2 = {to_run2_q[21:0], 10'd0};
+      3'd4: missing_bytes2 = {to_run2_q[20:0], 11'd0};
+      default: missing_bytes2 = {to_run2_q[19:0], 12'd0};
+    endcase
+  end
+
   // The request ends before the cursor.
   assign skip2 = to_limit2 == '0 || to_limit2[23];
   // A fence, and a shortage of responder resources, can only hold up the first packet of a request.
@@ -666,8 +749,13 @@ module requester
   assign full2 = has_response2 && !sent_before2_q && common2_q.state.awaited >= common2_q.attributes.max_rd_atomic;
   assign may_send2 = common2_q.state.state == RequesterReady && common2_q.state.timer != WaitReceiverReady
       && !common2_q.state.failed && exists2_q;
-  assign ready2 = may_send2 && !(common2_q.state.resync && skip2)
-      && distances2_q.cursor < 24'(common2_q.state.window) && !fenced2 && !full2 && !blocked2_q;
+  always_comb begin
+    ready2 = may_send2 && !(common2_q.state.resync && skip2)
+        && distances2_q.cursor < 24'(common2_q.state.window) && !fenced2 && !full2 && !blocked2_q;
+    if (repair2_q) begin
+      ready2 = common2_q.state.state == RequesterReady && common2_q.state.timer != WaitReceiverReady && !blocked2_q;
+    end
+  end
 
   assign stale2 = live2_q && !common2_q.header.notification && distances2_q.psn[23];
   assign ghost2 = live2_q && !common2_q.header.notification && !distances2_q.psn[23]
@@ -684,6 +772,12 @@ module requester
   assign missing2 = due2 && distances2_q.response < end2;
   assign expected2 = in_range2 && !common2_q.header.acknowledge && due2 && distances2_q.psn == distances2_q.response;
   assign gap2 = in_range2 && !common2_q.header.acknowledge && due2 && distances2_q.psn > distances2_q.response;
+  // The response is behind a missing one, and its place in memory is known and may be written now.
+  assign early2 = gap2 && common2_q.header.parts && !common2_q.state.failed
+      && common2_q.state.timer != WaitReceiverReady
+      && (at_ahead2_q ? !overlap2_q : !common2_q.state.run && !skip2);
+  // The last missing response in front of the run.
+  assign closes2 = expected2 && common2_q.state.run && (to_limit2 == 24'd1 || to_run2_q == 24'd1);
   assign misplaced2 = in_range2 && (common2_q.header.acknowledge ? !known2
       : !(due2 && distances2_q.psn >= distances2_q.response));
   assign rnr_interval2 = rnr_cycles(common2_q.header.syndrome[4:0]);
@@ -711,6 +805,13 @@ module requester
   logic              missing3_q;
   logic              expected3_q;
   logic              gap3_q;
+  logic              early3_q;
+  logic              at_ahead3_q;
+  logic              before_run3_q;
+  logic              closes3_q;
+  logic              repair3_q;
+  logic              run_in_request3_q;
+  logic       [31:0] missing_bytes3_q;
   logic              expired3_q;
   psn_t              end3_q;
   logic              exists3_q;
@@ -724,23 +825,30 @@ module requester
       wait3_q <= wait_i;
       awaited3_q <= awaited2;
       go3_q <= common2_q.kind == EventTurn && ready2;
-      skip3_q <= common2_q.kind == EventTurn && may_send2 && common2_q.state.resync && skip2;
+      skip3_q <= common2_q.kind == EventTurn && may_send2 && common2_q.state.resync && skip2 && !repair2_q;
       // The search for the cursor's request has reached the end of the queue.
       settled3_q <= common2_q.kind == EventTurn && common2_q.state.state == RequesterReady && common2_q.state.resync
-          && !exists2_q;
+          && !exists2_q && !repair2_q;
       last3_q <= to_limit2 == 24'd1;
       first3_q <= base2_q == plan_i.first;
       has_response3_q <= has_response2;
       sent_before3_q <= sent_before2_q;
       response_before3_q <= response_before2_q;
       // All earlier requests are acknowledged.
-      at_head3_q <= distances2_q.cursor <= packet2;
+      at_head3_q <= repair2_q || distances2_q.cursor <= packet2;
       offset3_q <= offset2;
       live3_q <= live2_q;
       answered3_q <= answered2;
       missing3_q <= missing2;
       expected3_q <= expected2;
       gap3_q <= gap2;
+      early3_q <= early2;
+      at_ahead3_q <= at_ahead2_q;
+      before_run3_q <= common2_q.state.run && !to_run2_q[23];
+      closes3_q <= closes2;
+      repair3_q <= repair2_q;
+      run_in_request3_q <= run_in_request2;
+      missing_bytes3_q <= missing_bytes2;
       expired3_q <= expired2_q;
       end3_q <= end2;
       exists3_q <= exists2_q;
@@ -750,16 +858,24 @@ module requester
 
   // Stage 3: computes the packet's memory address, how far an answer acknowledges, and the faults of a response.
 
-  logic [63:0] address3;
-  logic [31:0] rest3;
-  logic [12:0] mtu3;
-  logic [12:0] part3;
-  logic [31:0] needed3;
-  logic        stopped3;
-  logic        bad_response3;
-  logic        bad_length3;
-  logic        check3;
-  psn_t        advance3;
+  logic   [63:0] address3;
+  logic   [31:0] rest3;
+  logic   [12:0] mtu3;
+  logic   [12:0] part3;
+  logic   [31:0] needed3;
+  logic          stopped3;
+  logic          bad_response3;
+  logic          bad_length3;
+  logic          check3;
+  logic   [31:0] length3;
+  logic          takes3;
+  logic          closes3;
+  psn_t          advance3;
+  // Only the lines are kept.
+  // verilator lint_off UNUSEDSIGNAL
+  logic   [31:0] last_byte3;
+  // verilator lint_on UNUSEDSIGNAL
+  lines_t        lines3;
 
   assign mtu3 = 13'd128 << common3_q.attributes.path_mtu;
   assign address3 = plan3_q.local_address + 64'(offset3_q);
@@ -771,10 +887,24 @@ module requester
   assign stopped3 = common3_q.state.failed && distances3_q.failed <= distances3_q.psn;
   assign bad_response3 = common3_q.header.atomic != (plan3_q.operation != OperationRead);
   assign bad_length3 = part3 != common3_q.header.bytes;
-  assign check3 = (go3_q || (expected3_q && !stopped3 && !bad_response3 && !bad_length3)) && plan3_q.length != '0;
+  always_comb begin
+    length3 = plan3_q.length;
+    if (plan3_q.operation == OperationRead) length3 = repair3_q && run_in_request3_q ? missing_bytes3_q : rest3;
+  end
+  assign takes3 = early3_q && !bad_response3 && !bad_length3;
+  assign closes3 = closes3_q && !stopped3 && !bad_response3 && !bad_length3;
+  assign check3 = (go3_q || takes3 || (expected3_q && !stopped3 && !bad_response3 && !bad_length3))
+      && plan3_q.length != '0;
+  assign last_byte3 = 32'(plan3_q.local_address[5:0]) + plan3_q.length - 1'b1;
+  assign lines3 = '{
+          wide: plan3_q.length[31:LineBits+5] != '0,
+          first: plan3_q.local_address[LineBits+5:6],
+          more: plan3_q.length == '0 ? '0 : last_byte3[LineBits+4:6]
+      };
   always_comb begin
     advance3 = '0;
     if (answered3_q) advance3 = missing3_q ? distances3_q.response : end3_q;
+    else if (closes3) advance3 = distances3_q.run_end;
     // A valid response acknowledges itself and everything before it (clause 9.7.5.1.3).
     else if (expected3_q) advance3 = distances3_q.psn + 1'b1;
     else if (gap3_q) advance3 = distances3_q.response;
@@ -831,6 +961,7 @@ module requester
     logic        has_immediate;
     logic        solicited;
     psn_t        plan_first;
+    lines_t      lines;          // of the local buffer
   } packet_t;
 
   packet_t packet4_q;
@@ -851,6 +982,10 @@ module requester
     logic       missing;
     logic       expected;
     logic       gap;
+    logic       takes;            // the response is stored although one before it is missing
+    logic       at_ahead;         // it is the one behind the run
+    logic       before_run;       // it is in front of the run
+    logic       closes;           // nothing is missing any more in front of the run
     logic       stopped;
     logic       bad_response;
     logic       bad_length;
@@ -895,11 +1030,12 @@ module requester
           offset: offset3_q,
           address: address3[47:0],
           bytes: part3,
-          length: plan3_q.operation == OperationRead ? rest3 : plan3_q.length,
+          length: length3,
           operation: plan3_q.operation,
           has_immediate: plan3_q.has_immediate && last3_q,
           solicited: plan3_q.solicited && (last3_q || has_response3_q),
-          plan_first: plan3_q.first
+          plan_first: plan3_q.first,
+          lines: lines3
       };
       finding4_q <= '{
           live: live3_q,
@@ -907,6 +1043,10 @@ module requester
           missing: missing3_q,
           expected: expected3_q,
           gap: gap3_q,
+          takes: takes3,
+          at_ahead: at_ahead3_q,
+          before_run: before_run3_q,
+          closes: closes3,
           stopped: expected3_q && stopped3,
           bad_response: bad_response3,
           bad_length: bad_length3,
@@ -990,6 +1130,7 @@ module requester
   logic               implied5;
   logic               time_out5;
   logic               retry5;
+  logic               repair5;
   logic               spends5;
   logic               exceeded5;
   logic               rnr_exceeded5;
@@ -1004,7 +1145,7 @@ module requester
       && !(ends5 && finding5_q.waits.has_response && !next_before_sent5_q
            && next_awaited5_q >= common5_q.attributes.max_rd_atomic);
   assign since5 = common5_q.state.since_request + 1'b1;
-  assign request5 = (ends5 && plan5_q.signaled) || since5 >= interval5_q || !more5;
+  assign request5 = (ends5 && plan5_q.signaled) || since5 >= interval5_q || !more5 || common5_q.state.repair;
 
   assign retries5 = advances5_q ? common5_q.attributes.retry_count : common5_q.state.retries;
   assign rnr_retries5 = advances5_q ? common5_q.attributes.rnr_retry : common5_q.state.rnr_retries;
@@ -1015,12 +1156,18 @@ module requester
   // retry.
   assign waits5 = common5_q.state.timer == WaitReceiverReady && !advances5_q;
   assign implied5 = ((finding5_q.answered && finding5_q.missing) || finding5_q.gap) && !reaches_failed5_q && !waits5;
-  assign go_back5 = implied5 && (!implied_same5_q || (finding5_q.gap && witness_same5_q));
+  // While there is a run, its first response cannot come again. Instead, a response in front of the run, behind a
+  // missing one, tells once that the missing one has been lost again.
+  assign go_back5 = implied5 && (!implied_same5_q
+      || (finding5_q.gap && (common5_q.state.run ? finding5_q.before_run && !common5_q.state.witness_valid
+                             : witness_same5_q)));
   assign sequence5 = answer5 && common5_q.header.syndrome == SyndromeSequenceError;
   assign rnr5 = answer5 && common5_q.header.syndrome[7:5] == SyndromeRnrPrefix;
   assign refused5 = answer5 && common5_q.header.syndrome[7:5] == 3'b011 && !sequence5;
   assign time_out5 = finding5_q.expired && common5_q.state.timer == WaitAcknowledgement;
   assign retry5 = go_back5 || (sequence5 && !waits5) || time_out5;
+  // Only the missing responses are requested, and the cursor stays.
+  assign repair5 = (go_back5 && (common5_q.state.run || finding5_q.takes)) || (time_out5 && common5_q.state.run);
   // A time-out shorter than that of the attributes does not count against `retry_count`.
   assign spends5 = retry5 && (common5_q.state.whole || !time_out5);
   assign exceeded5 = spends5 && retries5 == '0;
@@ -1038,7 +1185,8 @@ module requester
     logic         asked;
     logic         implied;
     logic         implied_first;    // the requester has not yet gone back for it
-    logic         retry;            // the requester goes back, and a retry is left
+    logic         retry;            // the requester goes back or repairs, and a retry is left
+    logic         repair;           // it repairs
     logic         gap;
     logic         time_out;
     logic         rnr;              // RNR NAK, and a retry is left
@@ -1090,10 +1238,11 @@ module requester
     decision5.implied = implied5;
     decision5.implied_first = !implied_same5_q;
     decision5.retry = retry5 && !exceeded5;
+    decision5.repair = repair5 && !exceeded5;
     decision5.gap = decision5.retry && common5_q.kind == EventHeader;
     decision5.time_out = decision5.retry && common5_q.kind == EventTimeOut;
     decision5.rnr = rnr5 && !rnr_exceeded5;
-    decision5.rewind = behind5_q || decision5.retry || decision5.rnr;
+    decision5.rewind = behind5_q || (decision5.retry && !decision5.repair) || decision5.rnr;
     decision5.beyond = beyond5_q;
     decision5.asked = asked5_q;
     decision5.retries = decision5.retry && spends5 ? retries5 - 1'b1 : retries5;
@@ -1127,6 +1276,7 @@ module requester
 
   state_t            next6;
   state_t            next7_q;
+  logic              moves6;  // the response completes its request, or what is missing in front of the run
   logic              waiting6;  // behind a fence, or for a responder resource, as far as known in this stage
   logic              candidate6;
   logic              candidate7_q;
@@ -1138,6 +1288,7 @@ module requester
   cycles_t           whole_deadline6;
   logic              soon_whole6;
   logic              asks6;
+  logic              repairs6;  // the packet requests the missing responses in front of the run
   logic              retreat7;
   logic       [ 6:0] window6;
   logic       [ 7:0] window_acknowledged6;
@@ -1162,6 +1313,7 @@ module requester
   );
 
   assign asks6 = packet6_q.request || packet6_q.has_response;
+  assign repairs6 = common6_q.kind == EventTurn && common6_q.state.repair;
 
   round_trip u_round_trip (
     .clk_i,
@@ -1175,15 +1327,19 @@ module requester
     .whole_o(soon_whole6),
     .whole_deadline_o(whole_deadline6),
     .forget_i(common6_q.kind == EventCommand),
-    .sent_i(common6_q.kind == EventTurn && packet6_q.go && !packet6_q.again && asks6),
-    .sent_psn_i(common6_q.state.cursor),
+    // The first repair is measured too, so that time-outs follow the round trip even while there are only repairs.
+    .sent_i(common6_q.kind == EventTurn && packet6_q.go && asks6
+            && (repairs6 ? common6_q.state.repair_first : !packet6_q.again)),
+    .sent_psn_i(repairs6 ? common6_q.state.response : common6_q.state.cursor),
     .answered_i(common6_q.kind == EventHeader && decision6_q.advances),
     .end_i(decision6_q.unacknowledged),
-    .back_i(common6_q.kind inside {EventHeader, EventTimeOut} && decision6_q.rewind),
+    .back_i(common6_q.kind inside {EventHeader, EventTimeOut} && (decision6_q.rewind || decision6_q.repair)),
     .timed_out_i(common6_q.kind == EventTimeOut && decision6_q.time_out && !common6_q.state.whole),
     .write_i(write7 && !retreat7),
     .write_qp_i(qp_q[7])
   );
+
+  assign moves6 = finding6_q.expected && (finding6_q.pop || finding6_q.closes);
 
   always_comb begin
     next6 = common6_q.state;
@@ -1202,16 +1358,27 @@ module requester
           advance6.status = StatusFlushed;
         end
         if (packet6_q.go) begin
-          next6.cursor = packet6_q.next_cursor;
-          next6.cursor_serial = decision6_q.next_serial;
-          next6.resync = 1'b0;
-          next6.begun = !(packet6_q.last || packet6_q.has_response);
-          next6.sent = packet6_q.next_sent;
+          next6.repair = 1'b0;
+          if (!repairs6) begin
+            next6.cursor = packet6_q.next_cursor;
+            next6.cursor_serial = decision6_q.next_serial;
+            next6.resync = 1'b0;
+            next6.begun = !(packet6_q.last || packet6_q.has_response);
+            next6.sent = packet6_q.next_sent;
+          end
           if (packet6_q.new_awaited) begin
             next6.awaited = decision6_q.next_awaited;
             if (common6_q.state.awaited == '0) begin
               next6.response_serial = common6_q.serial;
+              next6.response_lines = packet6_q.lines;
               next6.response = common6_q.state.cursor;
+            end else begin
+              next6.ahead_awaited = common6_q.state.ahead_awaited + 1'b1;
+              if (common6_q.state.ahead_awaited == '0) begin
+                next6.ahead_serial = common6_q.serial;
+                next6.ahead_lines = packet6_q.lines;
+                next6.ahead = common6_q.state.cursor;
+              end
             end
           end
           next6.since_request = packet6_q.request ? '0 : decision6_q.since;
@@ -1243,22 +1410,56 @@ module requester
         // Update of the ring of READs and atomics.
         if (finding6_q.expected) begin
           next6.response = common6_q.state.response + 1'b1;
-          if (finding6_q.pop) begin
-            next6.awaited = common6_q.state.awaited - 1'b1;
-            next6.awaited_first = common6_q.state.awaited_first + 1'b1;
-            next6.response_serial = finding6_q.awaited.serial;
-            next6.response = finding6_q.awaited.first;
+          // The request for the missing responses covers those behind this one.
+          if (common6_q.state.run) next6.implied = common6_q.state.response + 1'b1;
+          if (moves6) begin
+            next6.awaited = common6_q.state.ahead_awaited;
+            next6.awaited_first = common6_q.state.ahead_first;
+            next6.response_serial = common6_q.state.ahead_serial;
+            next6.response_lines = common6_q.state.ahead_lines;
+            next6.response = common6_q.state.ahead;
+            next6.run = 1'b0;
+            next6.repair = 1'b0;
+            next6.implied_valid = 1'b0;
           end
+        end
+        if (finding6_q.takes) begin
+          next6.run = 1'b1;
+          next6.run_end = common6_q.header.psn + 1'b1;
+          if (!common6_q.state.run) next6.run_first = common6_q.header.psn;
+          if (!finding6_q.pop) begin
+            next6.ahead = common6_q.header.psn + 1'b1;
+            if (!finding6_q.at_ahead) begin
+              next6.ahead_awaited = common6_q.state.awaited;
+              next6.ahead_first   = common6_q.state.awaited_first;
+              next6.ahead_serial  = common6_q.state.response_serial;
+              next6.ahead_lines   = common6_q.state.response_lines;
+            end
+          end
+        end
+        if (moves6 || (finding6_q.takes && finding6_q.at_ahead && finding6_q.pop)) begin
+          next6.ahead_awaited = common6_q.state.ahead_awaited - 5'(common6_q.state.ahead_awaited != '0);
+          next6.ahead_first = common6_q.state.ahead_first + 1'b1;
+          next6.ahead_serial = finding6_q.awaited.serial;
+          next6.ahead_lines = finding6_q.awaited.lines;
+          next6.ahead = finding6_q.awaited.first;
         end
         if (decision6_q.implied) begin
           next6.implied_valid = 1'b1;
           next6.implied = decision6_q.unacknowledged;
-          if (decision6_q.implied_first || (finding6_q.gap && !common6_q.state.witness_valid)) begin
+          if (common6_q.state.run || finding6_q.takes) begin
+            next6.witness_valid = common6_q.state.run && (common6_q.state.witness_valid || decision6_q.repair);
+          end else if (decision6_q.implied_first || (finding6_q.gap && !common6_q.state.witness_valid)) begin
             next6.witness_valid = finding6_q.gap;
             next6.witness = common6_q.header.psn;
           end
         end
+        if (decision6_q.repair) begin
+          next6.repair = 1'b1;
+          next6.repair_first = common6_q.kind == EventHeader && !common6_q.state.run;
+        end
         if (decision6_q.rewind) begin
+          next6.repair = 1'b0;
           next6.cursor = decision6_q.unacknowledged;
           next6.cursor_serial = common6_q.head;
           next6.resync = 1'b1;
@@ -1293,7 +1494,7 @@ module requester
           next6.timer = decision6_q.beyond && common6_q.attributes.timeout != '0 ? WaitAcknowledgement : WaitNothing;
           next6.deadline = decision6_q.asked ? soon6 : whole_deadline6;
           next6.whole = decision6_q.asked ? soon_whole6 : 1'b1;
-        end else if (finding6_q.gap && common6_q.state.timer == WaitAcknowledgement) begin
+        end else if (finding6_q.gap && !next6.run && common6_q.state.timer == WaitAcknowledgement) begin
           // Responses still arrive, so the timer restarts. An interrupted stream of responses ends, so a lost request
           // is still detected.
           timer_set6 = 1'b1;
@@ -1303,21 +1504,23 @@ module requester
         if (decision6_q.advances) advance6.kind = AdvanceTo;
         if (decision6_q.fault) begin
           advance6.kind = AdvanceFault;
-          if (decision6_q.own) advance6.psn = decision6_q.unacknowledged - 1'b1;
+          if (decision6_q.own) advance6.psn = common6_q.header.psn;
         end
         // Whether the request at the cursor still has to wait. Computed anew, because this response changed the
         // oldest missing response.
         waiting6 = !next6.resync && !next6.begun
             && ((finding6_q.waits.fence && next6.awaited != '0
-                 && (finding6_q.expected && finding6_q.pop
-                     ? psn_before(finding6_q.awaited.first, common6_q.state.cursor) : finding6_q.response_before)) ||
-            (finding6_q.waits.has_response && !psn_before(common6_q.state.cursor, common6_q.state.sent) &&
-             next6.awaited >= common6_q.attributes.max_rd_atomic));
+                 && (moves6 ? psn_before(common6_q.state.ahead, common6_q.state.cursor) : finding6_q.response_before))
+            || (finding6_q.waits.has_response && !psn_before(common6_q.state.cursor, common6_q.state.sent) &&
+                next6.awaited >= common6_q.attributes.max_rd_atomic));
       end
       EventCommand: begin
         timer_set6 = 1'b1;
         next6.timer = WaitNothing;
         next6.awaited = '0;
+        next6.ahead_awaited = '0;
+        next6.run = 1'b0;
+        next6.repair = 1'b0;
         next6.failed = 1'b0;
         next6.resync = 1'b0;
         next6.begun = 1'b0;
@@ -1353,10 +1556,13 @@ module requester
     endcase
     // Whether a turn is useful now, apart from the window. After going back it is useful as long as there are
     // requests.
-    candidate6 = next6.state == RequesterReady && !next6.failed && next6.timer != WaitReceiverReady && !waiting6
-        && (next6.resync ? next6.cursor_serial != common6_q.tail : finding6_q.exists);
+    candidate6 = next6.state == RequesterReady && next6.timer != WaitReceiverReady
+        && (next6.repair || (!next6.failed && !waiting6
+            && (next6.resync ? next6.cursor_serial != common6_q.tail : finding6_q.exists)));
     if (common6_q.kind == EventTurn) begin
-      candidate6 = (packet6_q.go && packet6_q.more) || (finding6_q.skip && next6.cursor_serial != common6_q.tail);
+      // Whether the packet at the cursor may be sent after a repair is left to the next turn.
+      candidate6 = (packet6_q.go && (packet6_q.more || repairs6))
+          || (finding6_q.skip && next6.cursor_serial != common6_q.tail);
     end
   end
 
@@ -1387,7 +1593,7 @@ module requester
 
   assign denied7 = check_valid7_q && grant_i.verdict != AccessGranted;
   assign fault7 = (common7_q.kind inside {EventHeader, EventTimeOut} && decision7_q.fault)
-      || (denied7 && (finding7_q.expected || packet7_q.at_head));
+      || (denied7 && (finding7_q.expected || finding7_q.takes || packet7_q.at_head));
   assign sends7 = common7_q.kind == EventTurn && packet7_q.go && !denied7;
   // The packet was denied: its request, at the cursor, fails when all requests before it have completed.
   assign retreat7 = common7_q.kind == EventTurn && denied7;
@@ -1400,12 +1606,15 @@ module requester
       state_write.failed_first = packet7_q.plan_first;
     end
     if (fault7) begin
-      state_write.state   = RequesterError;
+      state_write.state = RequesterError;
       state_write.awaited = '0;
-      state_write.timer   = WaitNothing;
-      state_write.failed  = 1'b0;
-      state_write.resync  = 1'b0;
-      state_write.begun   = 1'b0;
+      state_write.ahead_awaited = '0;
+      state_write.run = 1'b0;
+      state_write.repair = 1'b0;
+      state_write.timer = WaitNothing;
+      state_write.failed = 1'b0;
+      state_write.resync = 1'b0;
+      state_write.begun = 1'b0;
     end
   end
 
@@ -1416,7 +1625,10 @@ module requester
       outcome7.vendor_error = '0;
       if (finding7_q.expected) begin
         outcome7.kind = AdvanceFault;
-        outcome7.psn  = next7_q.unacknowledged - 1'b1;
+        outcome7.psn  = common7_q.header.psn;
+      end else if (finding7_q.takes) begin
+        outcome7.kind = AdvanceFault;
+        outcome7.psn  = next7_q.unacknowledged;
       end else if (packet7_q.at_head) begin
         outcome7.kind = AdvanceFault;
         outcome7.psn  = common7_q.state.unacknowledged;
@@ -1426,10 +1638,10 @@ module requester
 
   assign ring_write7  = valid_q[7] && sends7 && packet7_q.new_awaited;
   assign ring_place7  = common7_q.state.awaited_first + common7_q.state.awaited[3:0];
-  assign ring_data7   = '{serial: common7_q.serial, first: packet7_q.plan_first};
+  assign ring_data7   = '{serial: common7_q.serial, first: packet7_q.plan_first, lines: packet7_q.lines};
 
-  // The window is counted from the new oldest PSN. After going back nothing is outstanding.
-  assign window_open7 = next7_q.resync || decision7_q.cursor_distance < 24'(next7_q.window);
+  // The window is counted from the new oldest PSN. After going back nothing is outstanding. A repair needs no window.
+  assign window_open7 = next7_q.resync || next7_q.repair || decision7_q.cursor_distance < 24'(next7_q.window);
 
   logic      activate_q;
   qp_index_t activate_qp_q;
@@ -1474,7 +1686,7 @@ module requester
   assign verdict_in = '{
           qp: qp_q[7],
           packet: common7_q.kind == EventHeader,
-          place: finding7_q.expected && check_valid7_q && !denied7 && !decision7_q.own,
+          place: (finding7_q.expected || finding7_q.takes) && check_valid7_q && !denied7 && !decision7_q.own,
           target: grant_i.target,
           write_through: grant_i.write_through,
           address: packet7_q.address,
@@ -1531,7 +1743,7 @@ module requester
   assign outgoing_in = '{
           qp: qp_q[7],
           opcode: opcode7,
-          psn: common7_q.state.cursor,
+          psn: common7_q.state.repair ? common7_q.state.response : common7_q.state.cursor,
           request: packet7_q.request,
           solicited: packet7_q.solicited,
           remote_address: remote7_q,
@@ -1641,6 +1853,31 @@ module requester
         else $error("the cursor lies before what is acknowledged");
         assert (!psn_before(common7_q.state.sent, common7_q.state.cursor))
         else $error("the cursor lies behind all that was sent");
+        if (common7_q.state.run) begin
+          assert (common7_q.state.unacknowledged == common7_q.state.response && psn_before(
+              common7_q.state.response, common7_q.state.run_first
+          ) && psn_before(
+              common7_q.state.run_first, common7_q.state.run_end
+          ) && !psn_before(
+              common7_q.state.sent, common7_q.state.run_end
+          ) && (common7_q.state.ahead_awaited == '0 || !psn_before(
+              common7_q.state.ahead, common7_q.state.run_end
+          )))
+          else $error("the run is not behind what is missing");
+        end
+        assert (common7_q.state.run || common7_q.state.awaited == '0
+                || common7_q.state.ahead_awaited == common7_q.state.awaited - 1'b1)
+        else $error("without a run, the request ahead is the one behind the oldest");
+        assert (!common7_q.state.repair || common7_q.state.run)
+        else $error("a repair without a run");
+        assert (resource_index_t'(common7_q.state.awaited_first + common7_q.state.awaited[3:0])
+                == resource_index_t'(common7_q.state.ahead_first + common7_q.state.ahead_awaited[3:0])
+                || common7_q.state.awaited == '0)
+        else $error("the ring has two ends");
+        // Each PSN is stored once: in order at the oldest missing response or at the end of the run.
+        assert (!(verdict_push && verdict_in.place == 1'b1) || finding7_q.expected || !common7_q.state.run
+                || common7_q.header.psn == common7_q.state.ahead)
+        else $error("a response is stored at neither point");
         assert (!(common7_q.kind == EventHeader && common7_q.state.timer == WaitReceiverReady && !decision7_q.advances
                   && next7_q.timer != WaitReceiverReady))
         else $error("a wait for the receiver ends before its time");

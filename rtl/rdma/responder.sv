@@ -377,6 +377,7 @@ module responder
 
   logic            lookup_done;
   logic            lookup_found;
+  logic            lookup_part;
   resource_index_t lookup_resource;
   psn_t            lookup_behind;
   logic            save;
@@ -408,6 +409,7 @@ module responder
     .path_mtu_i     (s2_path_mtu_q),
     .done_o         (lookup_done),
     .found_o        (lookup_found),
+    .part_o         (lookup_part),
     .resource_o     (lookup_resource),
     .behind_o       (lookup_behind)
   );
@@ -542,6 +544,7 @@ module responder
       s3_q.check <= 1'b0;
       s3_q.silent <= 1'b0;
       s3_q.refuse_after <= 1'b0;
+      s3_q.part <= lookup_part;
       s3_q.done <= '0;
       s3_q.packets <= '0;
       s3_q.expected <= '0;

@@ -76,6 +76,7 @@ module responder_conclude
         slot: grant_i.slot,
         answer: AnswerNone,
         duplicate: 1'b0,
+        part: 1'b0,
         psn: work_i.psn,
         next: work_i.expected,
         msn: work_i.state.msn,
@@ -95,6 +96,7 @@ module responder_conclude
       OutcomeAgain: begin
         verdict_o.answer = work_i.meaning.read ? AnswerRead : AnswerAtomic;
         verdict_o.duplicate = 1'b1;
+        verdict_o.part = work_i.part;
       end
       OutcomeNotReady: begin
         verdict_o.answer   = AnswerRefuse;

@@ -37,6 +37,8 @@ module responder_lookup
   output logic            done_o,
   // The duplicate requests all or a part of what the original requested.
   output logic            found_o,
+  // It requests a part of a READ that ends before the READ does.
+  output logic            part_o,
   output resource_index_t resource_o,
   // For a SEND or WRITE: the first PSN of the oldest READ or atomic behind it, or `expected_i` if there is none.
   output psn_t            behind_o
@@ -66,6 +68,7 @@ module responder_lookup
   logic            [63:0] address_q;
   logic            [31:0] rest_q;
   logic                   found_q;
+  logic                   part_q;
 
   // In step Search, `saved` is the resource at index `read_q`, and `left_q` older resources are left to search.
   assign packet = psn_i - saved.first;
@@ -96,6 +99,7 @@ module responder_lookup
 
   assign done_o = step_q == Done;
   assign found_o = found_q;
+  assign part_o = part_q;
   assign resource_o = read_q;
   assign behind_o = behind_q;
 
@@ -112,14 +116,16 @@ module responder_lookup
         if (behind) behind_q <= saved.first;
       end
       // Path MTU code 1 means 256 bytes.
-      Offset: offset_q <= {packet, 8'h00} << (path_mtu_i - 3'd1);
+      Offset:  offset_q <= {packet, 8'h00} << (path_mtu_i - 3'd1);
       Add: begin
         address_q <= saved.address + 64'(offset_q);
         rest_q    <= saved.length - offset_q;
       end
-      Compare:
-      found_q <= saved.atomic == atomic_i
-                 && (atomic_i || (saved.rkey == rkey_i && address_q == address_i && length_i <= rest_q));
+      Compare: begin
+        found_q <= saved.atomic == atomic_i
+                   && (atomic_i || (saved.rkey == rkey_i && address_q == address_i && length_i <= rest_q));
+        part_q <= !atomic_i && length_i < rest_q;
+      end
       default: ;
     endcase
   end

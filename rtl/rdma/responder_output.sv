@@ -74,6 +74,7 @@ module responder_output
     verdict_o.consequence.answer = '{
         kind: out.answer,
         duplicate: out.duplicate,
+        part: out.part,
         psn: out.psn,
         next: out.next,
         msn: out.msn,

@@ -176,6 +176,7 @@ package responder_pkg;
     logic [3:0]      slot;
     answer_e         answer;
     logic            duplicate;
+    logic            part;
     psn_t            psn;
     psn_t            next;
     psn_t            msn;
@@ -195,6 +196,7 @@ package responder_pkg;
     logic silent;  // a WRITE of no bytes: needs no access rights, but calls the engine of an RPC region
     logic allowed;  // by the queue pair's own access flags
     logic refuse_after;  // the request is invalid, which is reported only if the access is granted
+    logic part;  // a duplicate READ that ends before the original does
     logic empty;  // there is no receive request
     logic fetch_add;
     logic acknowledge_request;

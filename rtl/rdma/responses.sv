@@ -8,11 +8,15 @@
 // been revoked. If the check fails, the peer gets a NAK at the PSN of the missing packet, and the queue pair fails,
 // unless the READ was a duplicate, for which the requester may no longer wait.
 //
-// Each responder resource has at most one pending response. A duplicate requests a part of the data of its resource,
-// and its response replaces the pending one, begun or not: the requester has lost a packet of the older response and
-// would drop the others. The progress of other resources is kept. A new request that takes a resource drops the
-// resource's pending response, which can only be one to a duplicate. A response is `fresh` until the request has been
-// answered completely once, even if a duplicate restarted it.
+// Each responder resource has at most one pending response. A duplicate requests a part of the data of its resource.
+// If that reaches to the READ's end, its response replaces the pending one, begun or not: the requester has lost a
+// packet of the older response and would drop the others. The progress of other resources is kept. If it ends before
+// the READ does, the requester lacks only this part and keeps what it has of the rest: the part is sent next, and all
+// pending responses go on behind it. A queue pair has one such part: a later one, or a duplicate that reaches to the
+// end, replaces it. With `read_parts_i`, responses tell the requester that it may ask for parts, by the bit of the BTH
+// that asks for an acknowledgement in a request. A new request that takes a resource drops the resource's pending
+// response, which can only be one to a duplicate. A response is `fresh` until the request has been answered completely
+// once, even if a duplicate restarted it.
 //
 // Answers are processed from ControlReceive until ControlReset, ControlError or a failure. At other times they are
 // accepted and dropped, with their pulse of `answered_*`. AnswerNone is ignored. An acknowledgement of a duplicate
@@ -34,6 +38,8 @@ module responses
 (
   input  logic              clk_i,
   input  logic              rst_ni,
+  // Responses say that a part of a READ may be requested again.
+  input  logic              read_parts_i,
   // Answers to the peers, in order. Each arrives when its data is visible.
   input  logic              answer_valid_i,
   output logic              answer_ready_o,
@@ -105,6 +111,8 @@ module responses
     // The resources with a pending response, and those of them whose response is fresh.
     resources_t            due;
     resources_t            fresh;
+    // A part of a READ is pending.
+    logic                  part;
     // Resource of the newest READ or atomic. Walking round the ring from the one behind it leads to the oldest first.
     resource_index_t       newest;
     // Number of fresh responses that were dropped and whose pulse of `answered_*` is still outstanding.
@@ -135,6 +143,7 @@ module responses
     qp_index_t       qp;
     resource_index_t resource;
     logic            fresh;
+    logic            part;
     psn_t            psn;
   } failure_t;
 
@@ -271,6 +280,7 @@ module responses
   logic      response;
   logic      active1;
   logic      drop1;
+  logic      part1;
   logic      respond1;
   logic      acknowledge1;
   logic      state_write;
@@ -310,6 +320,7 @@ module responses
     if (take_failure) begin
       answer_q.psn <= failure.psn;
       answer_q.duplicate <= !failure.fresh;
+      answer_q.part <= failure.part;
       answer_q.resource <= failure.resource;
     end
   end
@@ -338,6 +349,7 @@ module responses
         changed.syndrome = SyndromeRemoteAccess;
         // Meanwhile a new request may have taken the resource of the duplicate.
         if (!answer_q.duplicate) changed.open = 1'b0;
+        else if (answer_q.part) changed.part = 1'b0;
         else if (!state.fresh[answer_q.resource]) changed.due[answer_q.resource] = 1'b0;
       end
       EventControl: begin
@@ -368,7 +380,8 @@ module responses
           AnswerRead, AnswerAtomic: begin
             if (state.open) begin
               push = 1'b1;
-              changed.due[answer_q.resource] = 1'b1;
+              if (!answer_q.part) changed.due[answer_q.resource] = 1'b1;
+              if (answer_q.duplicate) changed.part = answer_q.part;
             end
             if (state.open && !answer_q.duplicate) begin
               changed.fresh[answer_q.resource] = 1'b1;
@@ -387,6 +400,7 @@ module responses
     if (forget) begin
       changed.due   = '0;
       changed.fresh = '0;
+      changed.part  = 1'b0;
     end
     changed.forgotten = state.forgotten + newly_forgotten;
   end
@@ -415,12 +429,14 @@ module responses
   // Something is left to send after the change. The same follows from `changed`, but later in the cycle.
   assign active1 = event1_q == EventFailure || state.forgotten != '0 || state.fresh != '0
                    || (event1_q == EventAnswer
-                       && (state.pending != PendingNone || state.due != '0 || (response && !answer_q.duplicate)
+                       && (state.pending != PendingNone || state.due != '0 || state.part
+                           || (response && !answer_q.duplicate)
                            || (state.open && (response || answer_q.kind inside {AnswerAcknowledge, AnswerRefuse}))));
 
   assign drop1 = state.forgotten != '0;
-  assign respond1 = state.forgotten == '0 && state.due != '0;
-  assign acknowledge1 = state.forgotten == '0 && state.due == '0 && state.pending != PendingNone;
+  assign part1 = state.forgotten == '0 && state.part;
+  assign respond1 = state.forgotten == '0 && (state.due != '0 || state.part);
+  assign acknowledge1 = state.forgotten == '0 && state.due == '0 && !state.part && state.pending != PendingNone;
 
   // The oldest response: the first pending resource, walking round the ring from the one behind the newest.
   resource_index_t resource1;
@@ -437,16 +453,20 @@ module responses
 
   // Stage 2: the remaining part of the response is read.
 
+  entry_t                 due_entry;
+  entry_t                 part_entry;
   entry_t                 entry;
   resource_index_t        resource2_q;
   state_t                 state2_q;
   logic                   drop2_q;
+  logic                   part2_q;
   logic                   respond2_q;
   logic                   acknowledge2_q;
   logic            [ 2:0] path_mtu2_q;
   logic            [15:0] domain2_q;
   logic                   turn1;
   // The remaining part after stage 3.
+  logic                   part3_q;
   logic                   respond3_q;
   logic                   last3;
   resource_index_t        resource3_q;
@@ -460,13 +480,28 @@ module responses
     .Style("ultra")
   ) u_entries (
     .clk_i,
-    .write_i        ((write1 && push) || (valid3_q && respond3_q && !last3)),
+    .write_i        ((write1 && push && !answer_q.part) || (valid3_q && respond3_q && !part3_q && !last3)),
     .write_address_i(valid3_q ? {qp3_q, resource3_q} : {qp1_q, answer_q.resource}),
     .write_data_i   (valid3_q ? left3 : push_entry),
     .read_i         (turn1),
     .read_address_i ({qp1_q, resource1}),
-    .read_data_o    (entry)
+    .read_data_o    (due_entry)
   );
+
+  ram #(
+    .T    (entry_t),
+    .Depth(QueuePairs)
+  ) u_parts (
+    .clk_i,
+    .write_i        ((write1 && push && answer_q.part) || (valid3_q && part3_q && !last3)),
+    .write_address_i(valid3_q ? qp3_q : qp1_q),
+    .write_data_i   (valid3_q ? left3 : push_entry),
+    .read_i         (turn1),
+    .read_address_i (qp1_q),
+    .read_data_o    (part_entry)
+  );
+
+  assign entry = part2_q ? part_entry : due_entry;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) valid2_q <= 1'b0;
@@ -479,6 +514,7 @@ module responses
       resource2_q <= resource1;
       state2_q <= state;
       drop2_q <= drop1;
+      part2_q <= part1;
       respond2_q <= respond1;
       acknowledge2_q <= acknowledge1;
       path_mtu2_q <= table_data_i.path_mtu;
@@ -488,13 +524,15 @@ module responses
 
   payload_bytes_t mtu2;
   resources_t     others2;
+  logic           other_part2;
 
   assign mtu2 = payload_bytes_t'(128) << path_mtu2_q;
 
   always_comb begin
     others2 = state2_q.due;
-    if (respond2_q) others2[resource2_q] = 1'b0;
+    if (respond2_q && !part2_q) others2[resource2_q] = 1'b0;
   end
+  assign other_part2 = state2_q.part && !part2_q;
 
   // Stage 3: cut off a packet.
 
@@ -524,10 +562,11 @@ module responses
       resource3_q <= resource2_q;
       state3_q <= state2_q;
       entry3_q <= entry;
-      fresh3_q <= state2_q.fresh[resource2_q];
+      fresh3_q <= !part2_q && state2_q.fresh[resource2_q];
       short3_q <= entry.read.length <= 32'(mtu2);
-      others3_q <= others2 != '0;
+      others3_q <= others2 != '0 || other_part2;
       drop3_q <= drop2_q;
+      part3_q <= part2_q;
       respond3_q <= respond2_q;
       acknowledge3_q <= acknowledge2_q;
       domain3_q <= domain2_q;
@@ -550,7 +589,9 @@ module responses
   always_comb begin
     after = state3_q;
     if (drop3_q) after.forgotten = state3_q.forgotten - 1'b1;
-    if (respond3_q && last3) begin
+    if (part3_q && last3) begin
+      after.part = 1'b0;
+    end else if (respond3_q && last3) begin
       after.due[resource3_q]   = 1'b0;
       after.fresh[resource3_q] = 1'b0;
     end
@@ -654,6 +695,7 @@ module responses
     logic            checked;
     logic            fresh;
     logic            answered;
+    logic            part;
     resource_index_t resource;
   } manner_t;
   manner_t manner3, manner4_q, manner5_q, manner6_q;
@@ -663,6 +705,7 @@ module responses
           checked: checked3,
           fresh: fresh3_q,
           answered: drop3_q || (respond3_q && last3 && fresh3_q),
+          part: part3_q,
           resource: resource3_q
       };
 
@@ -747,6 +790,8 @@ module responses
     transmit_o.qp = out.qp;
     transmit_o.opcode = out.opcode;
     transmit_o.psn = out.psn;
+    transmit_o.acknowledge_request = read_parts_i && out.opcode inside {ReadResponseFirst, ReadResponseMiddle,
+        ReadResponseLast, ReadResponseOnly, AtomicAcknowledge};
     transmit_o.swap_or_add = out.value;
     transmit_o.syndrome = out.syndrome;
     transmit_o.msn = out.msn;
@@ -793,7 +838,9 @@ module responses
     .rst_ni,
     .in_valid_i(fail),
     .in_ready_o(failures_ready),
-    .in_i('{qp: qp6_q, resource: manner6_q.resource, fresh: manner6_q.fresh, psn: packet6_q.psn}),
+    .in_i(
+    '{qp: qp6_q, resource: manner6_q.resource, fresh: manner6_q.fresh, part: manner6_q.part, psn: packet6_q.psn}
+    ),
     .out_valid_o(failure_valid),
     .out_ready_i(take_failure),
     .out_o(failure),
@@ -835,13 +882,18 @@ module responses
       else $error("a fresh response that is not due");
       assert (!state_write || 32'(state_written.forgotten) + $countones(state_written.fresh) <= ResponderResources)
       else $error("more fresh responses than resources");
-      assert (!(valid3_q && respond3_q) || state3_q.due[resource3_q])
+      assert (!(valid3_q && respond3_q) || (part3_q ? state3_q.part : state3_q.due[resource3_q]))
       else $error("a response that is not due");
-      assert (!valid3_q || active3 == (after.forgotten != '0 || after.due != '0 || after.pending != PendingNone))
+      assert (!(write1 && event1_q == EventAnswer && answer_q.part)
+              || (answer_q.duplicate && answer_q.kind == AnswerRead))
+      else $error("a part of what was not asked for before");
+      assert (!valid3_q || active3 == (after.forgotten != '0 || after.due != '0 || after.part
+                                       || after.pending != PendingNone))
       else $error("what is left to send is not what is said");
       assert (!(write1 && valid3_q))
       else $error("two events write the state");
-      assert (!write1 || active1 == (changed.forgotten != '0 || changed.due != '0 || changed.pending != PendingNone))
+      assert (!write1 || active1 == (changed.forgotten != '0 || changed.due != '0 || changed.part
+                                     || changed.pending != PendingNone))
       else $error("what is to be sent is not what is said");
       assert (failures_ready || !fail)
       else $error("more failures than stages");

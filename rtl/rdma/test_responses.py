@@ -66,17 +66,20 @@ class Model:
         self.newest = 0
         # Pending responses by resource, from the oldest to the newest.
         self.responses = {}
+        # The part of a READ that was requested again, and is sent first.
+        self.part = None
         # Number of fresh responses that were dropped and whose pulse is outstanding.
         self.forgotten = 0
         self.acknowledgement = None
         self.msn = 0
 
     def has_output(self):
-        return bool(self.responses) or self.acknowledgement is not None
+        return bool(self.responses) or self.part is not None or self.acknowledgement is not None
 
     def forget(self):
         self.forgotten += sum(response["fresh"] for response in self.responses.values())
         self.responses.clear()
+        self.part = None
 
     def control(self, operation):
         self.forget()
@@ -110,6 +113,7 @@ class Model:
                 after = SEQUENCE_ERROR, answer["psn"] + packets & MASK
                 self.acknowledgement = after if self.gap(answer) else None
                 self.newest = answer["resource"]
+                self.sort()
         elif kind == ACKNOWLEDGE and self.open:
             refusal = self.acknowledgement is not None and self.acknowledgement[0] != NO_CREDITS
             if self.acknowledgement is not None and before(answer["psn"], self.acknowledgement[1]):
@@ -130,15 +134,21 @@ class Model:
         return merged
 
     def again(self, answer):
-        """A duplicate replaces the pending response of its resource."""
+        """A duplicate replaces the pending response of its resource, unless it requests a part."""
+        self.part = {**answer, "sent": 0, "fresh": False} if answer["part"] else None
+        if self.part:
+            return
         resource = answer["resource"]
         fresh = self.responses.get(resource, {"fresh": False})["fresh"]
         self.responses[resource] = {**answer, "sent": 0, "fresh": fresh}
+        self.sort()
+
+    def sort(self):
         order = ((self.newest + 1 + i) % RESOURCES for i in range(RESOURCES))
         self.responses = {r: self.responses[r] for r in order if r in self.responses}
 
     def oldest(self):
-        return next(iter(self.responses.values()))
+        return self.part or next(iter(self.responses.values()))
 
     def next(self):
         """The action of the next turn: none, reporting a dropped response, or a packet; and the access check that
@@ -148,7 +158,7 @@ class Model:
         if not self.has_output():
             return "nothing", None, None
         header = {"qp": self.qp, "msn": self.msn}
-        if not self.responses:
+        if not self.responses and not self.part:
             syndrome, psn = self.acknowledgement
             return "packet", {**header, "opcode": ACK, "psn": psn, "syndrome": syndrome}, None
         response = self.oldest()
@@ -175,12 +185,15 @@ class Model:
 
     def sent(self):
         """The packet of `next` was sent. Returns whether it completed a request's answer."""
-        if not self.responses:
+        if not self.responses and not self.part:
             self.acknowledgement = None
             return False
         response = self.oldest()
         response["sent"] += 1
         whole = response["kind"] == ATOMIC or response["sent"] * mtu(self.qp) >= response["length"]
+        if self.part:
+            self.part = None if whole else self.part
+            return False
         return self.responses.pop(response["resource"])["fresh"] if whole else False
 
     def cut(self):
@@ -188,18 +201,22 @@ class Model:
         the last packet."""
         response = self.oldest()
         last = (response["sent"] + 1) * mtu(self.qp) >= response["length"]
-        failure = response["resource"], response["fresh"], response["psn"] + response["sent"] & MASK
-        if last:
+        failure = response["resource"], response["fresh"], response["psn"] + response["sent"] & MASK, response["part"]
+        if last and self.part:
+            self.part = None
+        elif last:
             del self.responses[response["resource"]]
         else:
             response["sent"] += 1
         return failure, last
 
-    def refused(self, resource, fresh, psn):
+    def refused(self, resource, fresh, psn, part):
         """The block processes a failed access check."""
         if fresh:
             self.forget()
             self.open = False
+        elif part:
+            self.part = None
         elif not self.responses.get(resource, {"fresh": True})["fresh"]:
             del self.responses[resource]
         self.acknowledgement = REMOTE_ACCESS, psn
@@ -242,6 +259,7 @@ class Bench:
         dut = self.dut
         cocotb.start_soon(Clock(dut.clk_i, 4, unit="ns").start())
         dut.rst_ni.value = 0
+        dut.read_parts_i.value = 1
         for name in ("answer_valid_i", "control_valid_i", "transmit_ready_i", "fail_ready_i", "grant_i",
                      "notify_valid_i"):  # fmt: skip
             getattr(dut, name).value = 0
@@ -264,7 +282,7 @@ class Bench:
 
     def answer(self, qp, kind, psn=0, **fields):
         """Queues an answer."""
-        base = {"kind": kind, "duplicate": 0, "psn": psn & MASK, "msn": 0, "syndrome": 0, "resource": 0}
+        base = {"kind": kind, "duplicate": 0, "part": 0, "psn": psn & MASK, "msn": 0, "syndrome": 0, "resource": 0}
         base |= {"address": 0, "rkey": 0, "length": 0, "original": 0}
         packets = max(1, -(-fields.get("length", 0) // mtu(qp))) if kind == READ else 1
         base["next"] = psn + packets & MASK
@@ -383,8 +401,9 @@ class Bench:
             expected.pop("msn"), expected.pop("syndrome")
         for field, value in expected.items():
             assert packet[field] == value, (field, packet, expected)
-        for field in ("acknowledge_request", "solicited", "keep"):
+        for field in ("solicited", "keep"):
             assert packet[field] == 0
+        assert packet["acknowledge_request"] == (packet["opcode"] != ACK), "responses say that parts are understood"
         if "bytes" not in expected:
             assert packet["bytes"] == 0
 
@@ -653,6 +672,40 @@ async def a_duplicate_takes_the_place_of_an_older_response(dut):
 
 
 @cocotb.test()
+async def a_part_is_sent_first_and_ends_nothing(dut):
+    b = Bench(dut)
+    await b.start([4])
+    size = mtu(4)
+    b.answer(4, READ, 10, address=0, length=100 * size)
+    while len(b.sent) < 20:
+        await b.cycle()
+    b.answer(4, READ, 13, address=3 * size, length=2 * size, duplicate=1, part=1)
+    await b.drain()
+    shape = b.shape()
+    at = shape.index((FIRST, 13, size))
+    assert 20 <= at < 30 and shape[at + 1] == (LAST, 14, size), "two packets, next"
+    del shape[at : at + 2]
+    assert [psn for _, psn, _ in shape] == list(range(10, 110)), "the rest goes on"
+    # A later part replaces an earlier one, and so does a duplicate that reaches to the end.
+    b.answer(4, READ, 110, address=0, length=100 * size)
+    while len(b.sent) < 5:
+        await b.cycle()
+    b.answer(4, READ, 111, address=size, length=40 * size, duplicate=1, part=1, resource=1)
+    while len(b.sent) < 30:
+        await b.cycle()
+    b.answer(4, READ, 112, address=2 * size, length=size, duplicate=1, part=1, resource=1)
+    await b.drain()
+    psns = [psn for _, psn, _ in b.shape()]
+    assert 60 < len(psns) < 140 and [psn for psn in psns if psn > 152] == list(range(153, 210))
+    b.answer(4, READ, 111, address=size, length=40 * size, duplicate=1, part=1, resource=1)
+    while len(b.sent) < 5:
+        await b.cycle()
+    b.answer(4, READ, 208, address=98 * size, length=2 * size, duplicate=1, resource=1)
+    await b.drain()
+    assert [psn for _, psn, _ in b.shape()][-2:] == [208, 209]
+
+
+@cocotb.test()
 async def a_new_request_takes_the_place_of_a_duplicate_and_a_duplicate_of_a_fresh_one_stays_fresh(dut):
     b = Bench(dut)
     others = range(100, 116)
@@ -832,7 +885,8 @@ async def stress(b, steps, queue_pairs):
                         part["psn"] = part["psn"] + skipped & MASK
                         part["address"] += skipped * size
                         part["length"] = chance.choice((rest, rest, chance.randrange(rest + 1)))
-                    for name in ("kind", "psn", "address", "rkey", "length", "original", "resource"):
+                        part["part"] = int(part["length"] < rest)
+                    for name in ("part", "kind", "psn", "address", "rkey", "length", "original", "resource"):
                         common[name] = part[name]
                     b.answer(qp, common.pop("kind"), common.pop("psn"), syndrome=NO_CREDITS, **common)
             elif chance.random() < reads:

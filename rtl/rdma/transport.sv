@@ -21,6 +21,8 @@ module transport
   // Enables rate control: queue pairs that receive congestion notifications limit their rate, and requests are
   // ECN-capable.
   input logic          rate_control_i,
+  // Responses say that a missing part of a READ may be requested alone.
+  input logic          read_parts_i,
 
   // From the wire: headers of good packets, and their frames in the same order.
   input  logic         header_valid_i,
@@ -770,6 +772,7 @@ module transport
   responses u_responses (
     .clk_i,
     .rst_ni,
+    .read_parts_i,
     .answer_valid_i  (answer_valid),
     .answer_ready_o  (answer_ready),
     .answer_qp_i     (answer_qp),

@@ -39,6 +39,7 @@ pub const CASES: [Case; 3] = [
             pressure: None,
             power_on_seed: 0,
             reorder_packets: 0,
+            read_parts: false,
         },
     },
     // So slow that payloads fill the receive buffer; this memory needs no credit.
@@ -51,6 +52,7 @@ pub const CASES: [Case; 3] = [
             pressure: Some(Pressure { seed: 1, stalls_of_256: 252 }),
             power_on_seed: 0,
             reorder_packets: 0,
+            read_parts: false,
         },
     },
     // Equally slow, with small packets, of which the receive buffer holds many: their verdicts wait.
@@ -63,6 +65,7 @@ pub const CASES: [Case; 3] = [
             pressure: Some(Pressure { seed: 1, stalls_of_256: 252 }),
             power_on_seed: 0,
             reorder_packets: 0,
+            read_parts: false,
         },
     },
 ];

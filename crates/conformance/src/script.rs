@@ -117,6 +117,7 @@ struct Pair {
 
 impl Pair {
     fn connect(words: &Words<'_>, kinds: [Kind; 2], options: Options) -> Self {
+        let options = Options { read_parts: words.number("parts") == Some(1), ..options };
         let or = |key: &str, default: u8| words.number(key).map_or(default, |value| value as u8);
         let defaults = Connection::default();
         let mtu = words.number("mtu").unwrap_or(256);

@@ -80,6 +80,8 @@ pub struct Options {
     pub memory_latency: Option<Latency>,
     /// Number of packets ahead of the expected PSN that a soft NIC keeps; the gateware keeps none.
     pub reorder_packets: usize,
+    /// Whether responses say that a missing part of a READ may be requested alone.
+    pub read_parts: bool,
 }
 
 /// An engine that records its calls.
@@ -169,7 +171,11 @@ impl Twin {
                 let card = CardConfig {
                     peers: [None; NODES_MAX],
                     datagram_bytes: 1_472,
-                    transport: weft_rdma::Config { reorder_packets: options.reorder_packets, ..transport() },
+                    transport: weft_rdma::Config {
+                        reorder_packets: options.reorder_packets,
+                        read_parts: options.read_parts,
+                        ..transport()
+                    },
                     region_bytes: MEMORY_BYTES,
                 };
                 let config = SoftNicConfig { hardware, address, card };
@@ -180,7 +186,7 @@ impl Twin {
                 let mut nic = RtlNic::new(&RtlNicConfig {
                     hardware,
                     address,
-                    transport: transport(),
+                    transport: weft_rdma::Config { read_parts: options.read_parts, ..transport() },
                     region_bytes: MEMORY_BYTES,
                     bits_per_s: 100_000_000_000,
                     hbm: options.memory_latency.unwrap_or(Latency { read_cycles: 40, write_cycles: 20 }),

@@ -9,10 +9,16 @@ const FAULTS: Faults = Faults { loss: 10_000, duplication: 10_000, reordering: 1
 fn run(kinds: [Kind; 2], seed: u64, messages: usize, faults: Faults) {
     // Every other run has random back-pressure on the gateware's ports.
     let pressure = (seed % 2 == 1).then_some(Pressure { seed, stalls_of_256: 40 });
-    // Two of three runs have soft NICs that keep packets ahead of the expected PSN, one of them with little
-    // room.
+    // Two of three runs have NICs that repair READs, and soft NICs that keep packets ahead of the expected
+    // PSN, one of them with little room.
     let reorder_packets = [0, 64, 3][seed as usize % 3];
-    let options = Options { pressure, power_on_seed: seed as u32 | 1, reorder_packets, ..Options::default() };
+    let options = Options {
+        pressure,
+        power_on_seed: seed as u32 | 1,
+        reorder_packets,
+        read_parts: reorder_packets > 0,
+        ..Options::default()
+    };
     let run = Run { seed, messages, queue_pairs: 4, faults, options };
     let report = check(kinds, &run).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(report.messages, messages);

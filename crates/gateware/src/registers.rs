@@ -115,6 +115,11 @@ impl<'a> Registers<'a> {
         self.write(offset::CONGESTION, u32::from(enabled) << shift::CONGESTION_RATE_CONTROL);
     }
 
+    /// Sets whether responses say that a missing part of a READ may be requested alone.
+    pub(crate) fn set_read_parts(&mut self, enabled: bool) {
+        self.write(offset::RECOVERY, u32::from(enabled) << shift::RECOVERY_READ_PARTS);
+    }
+
     /// Makes the sniffer capture all frames that are received and sent, as a whole.
     pub(crate) fn write_sniffer(&mut self) {
         self.write(offset::SNIFFER_SNAP, 0);

@@ -107,6 +107,7 @@ impl RegionEnd {
             window_packets: WINDOW_PACKETS,
             acknowledge_interval: WINDOW_PACKETS / 4,
             reorder_packets: REORDER_PACKETS,
+            read_parts: true,
             burst_packets: BURST_PACKETS,
             ..weft_rdma::Config::default()
         };

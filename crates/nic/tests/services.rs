@@ -41,7 +41,10 @@ struct Pair {
 
 impl Pair {
     fn new(queue_pairs: usize, reorder_packets: usize, faults: Faults, seed: u64) -> Self {
-        let config = CardConfig::without_engines(BYTES, Config { reorder_packets, ..Config::default() });
+        let config = CardConfig::without_engines(
+            BYTES,
+            Config { reorder_packets, read_parts: reorder_packets > 0, ..Config::default() },
+        );
         let mut cards = [0, 1].map(|_| Card::new(config.clone(), Vec::new()));
         let keys = [0, 1].map(|end: usize| {
             cards[end].register_region(Region::host(0, BYTES as u64, AccessFlags::ALL)).unwrap()

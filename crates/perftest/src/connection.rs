@@ -93,6 +93,7 @@ pub(super) fn card_config(load: &Load, ends: u32) -> CardConfig {
             // Four acknowledgements per window are enough to keep the window open; more would only take time.
             acknowledge_interval: load.window_packets() / 4,
             reorder_packets: REORDER_PACKETS,
+            read_parts: true,
             burst_packets: load.tuning.burst_packets,
             key_seed: load.seed,
             ..weft_rdma::Config::default()

@@ -94,7 +94,8 @@
 //!   takes an acknowledgement with the PSN of a READ or atomic for its completion; an acknowledgement with a
 //!   later PSN is an implied NAK to every requester.
 //! - A READ or atomic has at most one response due: if it is requested again, the new response replaces the
-//!   old one.
+//!   old one. But a READ again of a part that ends before the whole does is answered at once, and what is due
+//!   goes on behind it.
 //! - A sequence-error NAK that arrives during the wait after a receiver-not-ready NAK only acknowledges the
 //!   packets before it. Linux's soft RoCE sends both NAKs for a SEND of several packets.
 //! - A NIC with [`Config::reorder_packets`] keeps requests that arrive beyond a gap, and executes them in PSN
@@ -102,10 +103,10 @@
 //!   has the AckReq bit of the base transport header set, which other requesters ignore in answers. A
 //!   requester that understands the bit sends the missing packet alone and waits for the acknowledgement of
 //!   all. Any other requester goes back, and the packets that it sends again are acknowledged.
-//! - The same bit in the response to a READ or atomic tells that the responder answers a READ of a missing
-//!   part without ending the stream of the whole. Then a requester stores responses that arrive out of order
-//!   at their places in local memory, and requests only missing ones. Without the bit it goes back, since
-//!   other responders end the stream.
+//! - With [`Config::read_parts`], the same bit in the response to a READ or atomic tells that the responder
+//!   answers a READ of a missing part without ending the stream of the whole. Then a requester stores
+//!   responses that arrive out of order at their places in local memory, and requests only missing ones.
+//!   Without the bit it goes back, since other responders end the stream, and also if none can be stored.
 //! - A request that is refused with receiver-not-ready is not kept, nor are requests beyond it until it
 //!   arrives again: its requester sends all of them again.
 //! - A WRITE with immediate into an RPC region consumes no receive request.

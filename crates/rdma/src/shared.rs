@@ -21,6 +21,8 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     /// Requests that arrived beyond a gap.
     pub(crate) reorder: ReorderPool,
+    /// Whether responses say that a missing part of a READ may be requested alone.
+    pub(crate) read_parts: bool,
     /// Payload bytes that the path to the host can take at present; `None` if it has no limit.
     pub(crate) host_credits: Option<u64>,
     pub(crate) partition_key: u16,

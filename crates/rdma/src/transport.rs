@@ -56,6 +56,9 @@ pub struct Config {
     /// bytes each. With 0, a requester must send all packets beyond a gap again. Otherwise answers tell peers
     /// of this ability, so that those that understand it send only missing packets again.
     pub reorder_packets: usize,
+    /// Whether responses tell peers that they may request a missing part of a READ without losing the rest.
+    /// Peers that understand it then request only missing responses again.
+    pub read_parts: bool,
     /// Packets that a queue pair sends before the next queue pair has its turn; at least 1. More than 1 is
     /// for ports that send runs of packets of equal size at once. The packets of one message after its first
     /// form such a run, and so do the first packets of messages on several queue pairs. A turn ends between
@@ -89,6 +92,7 @@ impl Default for Config {
             acknowledge_interval: 16,
             timeout_floor: Duration::from_ns(16_384),
             reorder_packets: 0,
+            read_parts: false,
             burst_packets: 1,
             congestion_control: FixedWindow::boxed,
             rate_control: false,
@@ -158,6 +162,7 @@ impl Transport {
                 receives: SharedReceives::default(),
                 counters: Counters::default(),
                 reorder: ReorderPool::new(config.reorder_packets),
+                read_parts: config.read_parts,
                 host_credits: config.host_credit_bytes,
                 partition_key: config.partition_key,
                 acknowledge_interval: config.acknowledge_interval.max(1),

@@ -83,6 +83,7 @@ impl World {
             window_packets: window,
             congestion_control,
             reorder_packets,
+            read_parts: reorder_packets > 0,
             ..Config::default()
         });
         let with = Connection {

@@ -237,6 +237,7 @@ module weft_registers (
         logic now_low;
         logic now_high;
         logic congestion;
+        logic recovery;
         logic hardware_low;
         logic hardware_high;
         logic ipv4;
@@ -364,6 +365,8 @@ module weft_registers (
         is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h24);
         decoded_reg_strb.congestion = cpuif_req_masked & (cpuif_addr == 12'h28);
         is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h28);
+        decoded_reg_strb.recovery = cpuif_req_masked & (cpuif_addr == 12'h2c);
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h2c);
         decoded_reg_strb.hardware_low = cpuif_req_masked & (cpuif_addr == 12'h30);
         is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h30);
         decoded_reg_strb.hardware_high = cpuif_req_masked & (cpuif_addr == 12'h34);
@@ -524,6 +527,12 @@ module weft_registers (
                 logic load_next;
             } rate_control;
         } congestion;
+        struct {
+            struct {
+                logic next;
+                logic load_next;
+            } read_parts;
+        } recovery;
         struct {
             struct {
                 logic [31:0] next;
@@ -1061,6 +1070,11 @@ module weft_registers (
         } congestion;
         struct {
             struct {
+                logic value;
+            } read_parts;
+        } recovery;
+        struct {
+            struct {
                 logic [31:0] value;
             } address;
         } hardware_low;
@@ -1515,6 +1529,29 @@ module weft_registers (
         end
     end
     assign hwif_out.congestion.rate_control.value = field_storage.congestion.rate_control.value;
+    // Field: weft_registers.recovery.read_parts
+    always_comb begin
+        automatic logic [0:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.recovery.read_parts.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.recovery && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.recovery.read_parts.value & ~decoded_wr_biten[0:0]) | (decoded_wr_data[0:0] & decoded_wr_biten[0:0]);
+            load_next_c = '1;
+        end
+        field_combo.recovery.read_parts.next = next_c;
+        field_combo.recovery.read_parts.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.recovery.read_parts.value <= 1'h0;
+        end else begin
+            if(field_combo.recovery.read_parts.load_next) begin
+                field_storage.recovery.read_parts.value <= field_combo.recovery.read_parts.next;
+            end
+        end
+    end
+    assign hwif_out.recovery.read_parts.value = field_storage.recovery.read_parts.value;
     // Field: weft_registers.hardware_low.address
     always_comb begin
         automatic logic [31:0] next_c;
@@ -3850,6 +3887,9 @@ module weft_registers (
         end
         if(rd_mux_addr == 12'h28) begin
             readback_data_var[0] = field_storage.congestion.rate_control.value;
+        end
+        if(rd_mux_addr == 12'h2c) begin
+            readback_data_var[0] = field_storage.recovery.read_parts.value;
         end
         if(rd_mux_addr == 12'h30) begin
             readback_data_var[31:0] = field_storage.hardware_low.address.value;

@@ -299,6 +299,14 @@ package weft_registers_pkg;
     } weft_registers__congestion__out_t;
 
     typedef struct {
+        logic value;
+    } weft_registers__recovery__read_parts__out_t;
+
+    typedef struct {
+        weft_registers__recovery__read_parts__out_t read_parts;
+    } weft_registers__recovery__out_t;
+
+    typedef struct {
         logic [31:0] value;
     } weft_registers__hardware_low__address__out_t;
 
@@ -1056,6 +1064,7 @@ package weft_registers_pkg;
     typedef struct {
         weft_registers__now_low__out_t now_low;
         weft_registers__congestion__out_t congestion;
+        weft_registers__recovery__out_t recovery;
         weft_registers__hardware_low__out_t hardware_low;
         weft_registers__hardware_high__out_t hardware_high;
         weft_registers__ipv4__out_t ipv4;

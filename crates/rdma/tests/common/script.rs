@@ -73,6 +73,7 @@ impl Pair {
             window_packets: words.number("window").unwrap_or(64) as u32,
             host_credit_bytes: words.number("credits"),
             reorder_packets: words.number("keep").unwrap_or(0) as usize,
+            read_parts: words.number("parts") == Some(1),
             rate_control: words.number("rate_control") == Some(1),
             rpc_queue_depth: words.number("calls").unwrap_or(16) as usize,
             ..Config::default()

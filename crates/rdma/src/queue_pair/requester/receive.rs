@@ -138,7 +138,10 @@ impl Requester {
                 self.advance(now, expected, setup, shared)?;
                 if self.peer_repairs {
                     self.store_out_of_order(expected, sequence, atomic, payload, setup, shared, memory)?;
-                    return self.repair_response(now, expected, Some(sequence), shared);
+                    // If none can be stored, all must be sent again.
+                    if !self.early.is_empty() {
+                        return self.repair_response(now, expected, Some(sequence), shared);
+                    }
                 }
                 // The peer is sending, but from before the requester went back. So the timer is restarted.
                 // That stream ends, so the time-out still detects the loss of the repeated request.

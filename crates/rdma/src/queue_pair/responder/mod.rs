@@ -302,7 +302,7 @@ impl Responder {
                 let mut packet = Packet::new(setup.header(shared, Opcode::AtomicAcknowledge, sequence), &[]);
                 packet.aeth = aeth;
                 packet.atomic_ack = Some(original);
-                packet.bth.acknowledge = shared.reorder.exists();
+                packet.bth.acknowledge = shared.read_parts;
                 emit(&packet, shared, out);
             }
             Body::Read(reth) => {
@@ -325,7 +325,7 @@ impl Responder {
                 };
                 let mut packet = Packet::new(setup.header(shared, opcode, sequence), payload);
                 packet.aeth = aeth.filter(|_| opcode.has_aeth());
-                packet.bth.acknowledge = shared.reorder.exists();
+                packet.bth.acknowledge = shared.read_parts;
                 emit(&packet, shared, out);
             }
         }

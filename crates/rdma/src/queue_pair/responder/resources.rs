@@ -3,7 +3,9 @@
 //!
 //! They are in the order of their PSNs, and each has at most one response due. If a requester repeats a
 //! request, the new response replaces the old one. So a responder never sends more than one stream of data
-//! for a READ.
+//! for a READ. An exception is a repeated request for a part that ends before the READ does: a requester that
+//! goes back would request everything up to the end, so this one lacks only the part. It is sent next, and
+//! the other responses go on behind it. There is one such part.
 
 use std::collections::VecDeque;
 
@@ -39,8 +41,6 @@ struct Resource {
     packets: u32,
     body: Body,
     due: Option<Response>,
-    /// Part of a READ that the requester has requested again while the rest is being sent. It is sent first.
-    repair: Option<Response>,
 }
 
 impl Resource {
@@ -54,8 +54,10 @@ pub(super) struct Resources {
     kept: VecDeque<Resource>,
     /// The most READs and atomics that are kept.
     limit: usize,
-    /// Number of responses that are due.
+    /// Number of responses that are due, without the part.
     due: usize,
+    /// A part of a READ that was requested again. It is sent first.
+    part: Option<Response>,
 }
 
 impl Resources {
@@ -65,6 +67,7 @@ impl Resources {
         self.kept.reserve(limit);
         self.limit = limit;
         self.due = 0;
+        self.part = None;
     }
 
     /// Whether there is room for another READ or atomic. There is none while all kept ones are unanswered.
@@ -80,10 +83,10 @@ impl Resources {
         assert!(self.has_room(), "a request without room is refused");
         if self.kept.len() == self.limit {
             let oldest = self.kept.pop_front().expect("a connection without resources has no room");
-            self.due -= usize::from(oldest.due.is_some()) + usize::from(oldest.repair.is_some());
+            self.due -= usize::from(oldest.due.is_some());
         }
         let response = Response { first, packets, sent: 0, body, fresh: true };
-        self.kept.push_back(Resource { first, packets, body, due: Some(response), repair: None });
+        self.kept.push_back(Resource { first, packets, body, due: Some(response) });
         self.due += 1;
     }
 
@@ -93,27 +96,26 @@ impl Resources {
         let Some(resource) = self.kept.iter_mut().find(|resource| resource.covers(sequence)) else {
             return false;
         };
-        let (body, packets) = match (resource.body, again) {
-            (Body::Read(original), Some(again))
-                if is_part(&original, &again, sequence - resource.first, setup.mtu) =>
-            {
-                (Body::Read(again), setup.packets(again.length))
+        let response = |body, packets| Response { first: sequence, packets, sent: 0, body, fresh: false };
+        let again = match (resource.body, again) {
+            (Body::Read(original), Some(again)) => {
+                let Some(rest) = rest_of(&original, &again, sequence - resource.first, setup.mtu) else {
+                    return false;
+                };
+                let response = response(Body::Read(again), setup.packets(again.length));
+                if again.length < rest {
+                    self.part = Some(response);
+                    return true;
+                }
+                response
             }
-            (Body::Atomic { .. }, None) => (resource.body, 1),
+            (Body::Atomic { .. }, None) => response(resource.body, 1),
             _ => return false,
         };
+        self.part = None;
         let fresh = resource.due.is_some_and(|response| response.fresh);
-        let end = sequence + u64::from(packets);
-        // The requested range ends before the packets that are still to be sent, so the requester lacks only
-        // this range. A requester that went back would request everything up to the end.
-        if resource.due.is_some_and(|response| end <= response.first + u64::from(response.sent)) {
-            self.due += usize::from(resource.repair.is_none());
-            resource.repair = Some(Response { first: sequence, packets, sent: 0, body, fresh: false });
-            return true;
-        }
-        self.due -= usize::from(resource.repair.take().is_some());
         self.due += usize::from(resource.due.is_none());
-        resource.due = Some(Response { first: sequence, packets, sent: 0, body, fresh });
+        resource.due = Some(Response { fresh, ..again });
         true
     }
 
@@ -124,53 +126,55 @@ impl Resources {
 
     #[inline]
     pub(super) fn has_response(&self) -> bool {
-        self.due > 0
+        self.due > 0 || self.part.is_some()
     }
 
-    /// The oldest due response.
+    /// The response to send next: the part, or the oldest one due.
     pub(super) fn response(&self) -> Option<Response> {
-        if self.due == 0 {
-            return None;
+        if self.part.is_some() || self.due == 0 {
+            return self.part;
         }
-        self.kept.iter().find_map(|resource| resource.repair.or(resource.due))
+        self.kept.iter().find_map(|resource| resource.due)
     }
 
-    /// Notes that one packet of the oldest due response was sent.
+    /// Notes that one packet of the next response was sent.
     pub(super) fn sent_one(&mut self) {
-        let due = self.oldest();
-        let response = due.as_mut().expect("it is due");
+        let response = self.next().as_mut().expect("it is due");
         response.sent += 1;
         if response.sent == response.packets {
-            *due = None;
-            self.due -= 1;
+            self.forget_response();
         }
     }
 
-    /// Drops the oldest due response. Its request is still kept for duplicates.
+    /// Drops the next response. Its request is still kept for duplicates.
     pub(super) fn forget_response(&mut self) {
-        *self.oldest() = None;
-        self.due -= 1;
+        self.due -= usize::from(self.part.is_none());
+        *self.next() = None;
     }
 
     /// Drops all due responses.
     pub(super) fn forget_responses(&mut self) {
-        self.kept.iter_mut().for_each(|resource| (resource.due, resource.repair) = (None, None));
+        self.kept.iter_mut().for_each(|resource| resource.due = None);
         self.due = 0;
+        self.part = None;
     }
 
-    fn oldest(&mut self) -> &mut Option<Response> {
-        self.kept
-            .iter_mut()
-            .map(|resource| if resource.repair.is_some() { &mut resource.repair } else { &mut resource.due })
-            .find(|due| due.is_some())
-            .expect("a response is due")
+    fn next(&mut self) -> &mut Option<Response> {
+        if self.part.is_some() {
+            return &mut self.part;
+        }
+        let mut due = self.kept.iter_mut().map(|resource| &mut resource.due);
+        due.find(|due| due.is_some()).expect("a response is due")
     }
 }
 
-/// Whether `again` requests a part of the READ `original`, from its packet `packet` on.
-fn is_part(original: &Reth, again: &Reth, packet: u64, mtu: u32) -> bool {
-    let offset = packet * u64::from(mtu);
-    again.rkey == original.rkey
-        && again.address == original.address.wrapping_add(offset)
-        && u64::from(again.length) <= u64::from(original.length) - offset
+/// Length of the READ `original` from its packet `packet` on, if `again` requests all or a part of it from there.
+fn rest_of(original: &Reth, again: &Reth, packet: u64, mtu: u32) -> Option<u32> {
+    // The packet is one of the READ, so its offset is less than 2^32.
+    let offset = packet as u32 * mtu;
+    let rest = original.length - offset;
+    let same = again.rkey == original.rkey
+        && again.address == original.address.wrapping_add(offset.into())
+        && again.length <= rest;
+    same.then_some(rest)
 }
