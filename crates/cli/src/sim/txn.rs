@@ -115,10 +115,10 @@ impl EngineOptions for TxnOptions {
     }
 
     fn notes(&self, found: &Found<Self>) -> Vec<(&'static str, String)> {
-        let TransactionFigures { step_crashes, unavailable, disks, .. } = &found.figures;
+        let TransactionFigures { step_crashes, unavailable, power_cuts, .. } = &found.figures;
         let lost = format!("{} calls were told so", grouped(*unavailable));
         let lost = self.lose_shard.then_some(("lost shards", lost));
-        let disks = disks.map(|disks| ("disks", format!("{} cuts of power", grouped(disks.power_cuts))));
+        let disks = power_cuts.map(|cuts| ("disks", format!("{} cuts of power", grouped(cuts))));
         [("crashed at", list(step_crashes))].into_iter().chain(lost).chain(disks).collect()
     }
 }

@@ -24,7 +24,7 @@ use weft_verbs::Target;
 
 use self::cluster::{Cluster, ClusterParameters, LEASE, NodeBuilder, engine, half};
 use self::steps::StepCrash;
-use crate::disks::{DiskFigures, has_disks};
+use crate::disks::has_disks;
 
 /// Time of the first fault; the cluster has been running for some time by then.
 const FAULTS_FROM: Duration = Duration::from_ms(1);
@@ -99,9 +99,9 @@ pub struct TransactionFigures {
     pub restarts: u64,
     /// Crashes at a step of the protocol, by the kind of the message before the crash.
     pub step_crashes: BTreeMap<&'static str, u64>,
-    /// Effects of disk faults, if nodes have disks.
-    #[serde(flatten)]
-    pub disks: Option<DiskFigures>,
+    /// Number of power failures of several nodes at once, if nodes have disks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_cuts: Option<u64>,
     /// The histories, if they are kept. A run that an assertion ends has none.
     #[serde(skip)]
     pub histories: Vec<lines::Run>,
@@ -119,7 +119,7 @@ impl AddAssign for TransactionFigures {
             unavailable,
             restarts,
             step_crashes,
-            disks,
+            power_cuts,
             histories,
         } = run;
         add_counts(&mut self.workloads, workloads);
@@ -130,7 +130,7 @@ impl AddAssign for TransactionFigures {
         self.unavailable += unavailable;
         self.restarts += restarts;
         add_counts(&mut self.step_crashes, step_crashes);
-        if let Some((sum, run)) = self.disks.as_mut().zip(disks) {
+        if let Some((sum, run)) = self.power_cuts.as_mut().zip(power_cuts) {
             *sum += run;
         }
         self.histories.extend(histories);
@@ -246,7 +246,7 @@ impl Subject for TransactionsSubject {
     fn figures(&self, runs: &Campaign) -> TransactionFigures {
         TransactionFigures {
             replication: self.replication as u32,
-            disks: has_disks(runs).then(DiskFigures::default),
+            power_cuts: has_disks(runs).then_some(0),
             ..TransactionFigures::default()
         }
     }
@@ -420,8 +420,8 @@ impl Trial for TransactionTrial {
         if wrong.is_empty() {
             books.compare(&held);
         }
-        if let Some(disks) = &mut figures.disks {
-            disks.power_cuts += self.cluster.machines.world.fault_counts().power;
+        if let Some(power_cuts) = &mut figures.power_cuts {
+            *power_cuts += self.cluster.machines.world.fault_counts().power;
         }
         let history = books.history();
         if self.keeps_history {
