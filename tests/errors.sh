@@ -350,6 +350,8 @@ with 'data_dir = "d"\nlag_ms = 5' >unlagged.toml
 expect 'line 8: [kv] lag_ms = 5: no write is answered before it is on disk: add durability = "async"' "$weft" kv --config unlagged.toml get a
 with 'data_dir = "d"\ndurability = "async"\nlag_ms = 0' >lagless.toml
 expect 'line 9: [kv] lag_ms = 0: give a number from 1 to 60000' "$weft" kv --config lagless.toml get a
+{ with 'data_dir = "d"'; printf '[lock]\n'; } >shared.toml
+expect 'line 7: [kv] data_dir = "d": an engine with its data on disk needs a cluster of its own' "$weft" kv --config shared.toml get a
 with 'durable_copies = 1' >copyless.toml
 expect 'line 7: [kv] durable_copies = 1: there are no copies on disk: add data_dir' "$weft" kv --config copyless.toml get a
 with 'data_dir = "d"\ndurable_copies = 2' >copies.toml
@@ -521,6 +523,10 @@ expect 'keeps nothing on disk' "$weft" recover --config node.toml a.backup
 expect 'nowhere.weft: cannot be read' "$weft" recover --config kept.toml nowhere.weft
 expect 'a.backup: the store has other sizes than those that are configured; go on without this file' \
     "$weft" recover --config kept.toml a.backup
+{ cluster 127.77.0.7; printf '[transactions]\nprocedures = "ledger"\nsize = 10\ndata_dir = "data"\n'; } >accounts.toml
+expect 'the data files of this cluster are those of [transactions]' "$weft" recover --config accounts.toml a.backup
+expect 'there is no [kv], and backups are of nothing else' "$weft" backup --config accounts.toml --to b.backup
+expect 'there is no [kv], and backups are of nothing else' "$weft" restore --config accounts.toml --from a.backup
 expect 'not provided: --to <BACKUP>' "$weft" recover --config kept.toml --accept-loss a.backup
 
 # A negative answer of the cluster: one line on standard output, exit code 3.

@@ -99,8 +99,17 @@ impl RecoverArguments {
 
 /// The sizes of the store, and the parameters of its engine.
 fn parameters(config: &ClusterConfig, path: &Path) -> Result<(KvConfig, weft_kv::Parameters), Failure> {
-    let (Some(kv), Some(_)) = (config.engines.kv, &config.engines.data_dir) else {
-        return Err(Failure::at(path, "the cluster keeps nothing on disk: there is no [kv] with a data_dir"));
+    let kv = match (config.engines.kv, &config.engines.data_dir) {
+        (Some(kv), Some(_)) => kv,
+        (None, Some(_)) => {
+            let reason = "only a key-value store can be recovered, and the data files of this cluster are those of \
+                          [transactions]: put back what is left of them and start the nodes";
+            return Err(Failure::at(path, reason));
+        }
+        (_, None) => {
+            let reason = "the cluster keeps nothing on disk: there is no [kv] with a data_dir";
+            return Err(Failure::at(path, reason));
+        }
     };
     let first = NodeId::new(0).expect("node 0 is a node");
     let node = config.node(first)?;

@@ -7,12 +7,12 @@
 //! | bytes | field | |
 //! |---|---|---|
 //! | 1 | nodes | *n*, 1 to 16 |
-//! | 1 | engines | bit 0: `[kv]`, 1: `[transactions]`, 2: `[rounds]`, 3: `[kv]` has a `data_dir`, 4: `[lock]`, 5: `[kv]` has a `lag_ms` |
+//! | 1 | engines | bit 0: `[kv]`, 1: `[transactions]`, 2: `[rounds]`, 3: `data_dir`, 4: `[lock]`, 5: `[kv]` has a `lag_ms` |
 //! | 1, 1 | objects, logs | how many of each |
 //! | 4 | MTU | bytes of an IP packet |
 //! | places | nodes | host and port of each: [`Place::encode`] |
 //! | 4, 4, 4 | `[kv]` | bytes of a key and of a value, keys |
-//! | 1 | `durable_copies` | with a `data_dir` |
+//! | 1 | `durable_copies` | of a `[kv]` with a `data_dir` |
 //! | 4 | `lag_ms` | with `durability = "async"` |
 //! | 8, 1, text | `[transactions]` | objects of a shard, replicas, procedures |
 //! | text, text | each object | name, type |
@@ -30,8 +30,8 @@ use weft_time::Duration;
 use weft_waist::{NODES_MAX, NodeId};
 
 use crate::config::engines::{
-    ENGINES_MAX, EnginesConfig, KvConfig, LockConfig, LogConfig, NAMES_BYTES_MAX, ObjectConfig, RoundsConfig,
-    TransactionsConfig, is_name,
+    ENGINES_MAX, EngineConfig, EnginesConfig, KvConfig, LockConfig, LogConfig, NAMES_BYTES_MAX, ObjectConfig,
+    RoundsConfig, TransactionsConfig, is_name,
 };
 use crate::config::{NodeConfig, Peers};
 use crate::place::Place;
@@ -48,8 +48,10 @@ pub(crate) const PROFILE_BYTES_MAX: usize =
 pub struct Profile {
     mtu_bytes: u32,
     places: Vec<Place>,
-    /// The engines, without the name of a record file, which may differ between nodes.
+    /// The engines, without the names of folders and files, which may differ between nodes.
     engines: EnginesConfig,
+    /// Whether the engine keeps its data on disk.
+    is_durable: bool,
 }
 
 /// Which profile differs from a node's.
@@ -82,12 +84,12 @@ impl Profile {
     pub fn of(engines: &EnginesConfig, mtu_bytes: u32, peers: &Peers) -> Self {
         let places: Vec<_> = peers.iter().map(|(_, peer)| peer.datagram_place()).collect();
         let mut engines = engines.clone();
-        engines.data_dir = None;
+        let is_durable = engines.data_dir.take().is_some();
         if let Some(transactions) = &mut engines.transactions {
             transactions.record = None;
         }
-        assert!(is_consistent(&engines, places.len()), "the engines of a checked configuration");
-        Self { mtu_bytes, places, engines }
+        assert!(is_consistent(&engines, is_durable, places.len()), "the engines of a checked configuration");
+        Self { mtu_bytes, places, engines, is_durable }
     }
 
     /// Number of nodes of the cluster.
@@ -123,6 +125,7 @@ impl Profile {
             (Text::of("[rounds]"), presence(rounds.is_some())),
             (Text::of("[lock]"), presence(lock.is_some())),
         ];
+        let data_dir = if self.is_durable { "given" } else { "absent" };
         let mut add = |key: &dyn fmt::Display, value: &dyn fmt::Display| {
             entries.push((Text::of(key), Text::of(value)));
         };
@@ -130,7 +133,7 @@ impl Profile {
             add(&"[kv] key_bytes", key_bytes);
             add(&"[kv] value_bytes", value_bytes);
             add(&"[kv] capacity_keys", capacity_keys);
-            add(&"[kv] data_dir", &if *durable_copies > 0 { "given" } else { "absent" });
+            add(&"[kv] data_dir", &data_dir);
             add(&"[kv] durable_copies", durable_copies);
             let lag_ms = disk_lag.map_or_else(|| Text::of("absent"), |lag| Text::of(lag_ms(lag)));
             add(&"[kv] lag_ms", &lag_ms);
@@ -138,6 +141,7 @@ impl Profile {
         if let Some(TransactionsConfig { procedures, size, .. }) = transactions {
             add(&"[transactions] procedures", procedures);
             add(&"[transactions] size", size);
+            add(&"[transactions] data_dir", &data_dir);
         }
         for (number, ObjectConfig { name, data_type }) in objects.iter().enumerate() {
             add(&format_args!("[[object]] {number} name"), name);
@@ -167,10 +171,10 @@ impl Profile {
     /// Appends the encoded profile.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let EnginesConfig { kv, transactions, objects, logs, rounds, lock, data_dir: _ } = &self.engines;
-        let is_durable = kv.is_some_and(|kv| kv.durable_copies > 0);
         let lag = kv.and_then(|kv| kv.disk_lag);
         let (has_rounds, has_lock) = (rounds.is_some(), lock.is_some());
-        let present = [kv.is_some(), transactions.is_some(), has_rounds, is_durable, has_lock, lag.is_some()];
+        let present =
+            [kv.is_some(), transactions.is_some(), has_rounds, self.is_durable, has_lock, lag.is_some()];
         let bits = (0..).zip(present).map(|(bit, is_there)| u8::from(is_there) << bit).sum();
         out.extend([self.nodes() as u8, bits, objects.len() as u8, logs.len() as u8]);
         out.extend(self.mtu_bytes.to_be_bytes());
@@ -179,7 +183,7 @@ impl Profile {
             for size in [kv.key_bytes, kv.value_bytes, kv.capacity_keys] {
                 out.extend(size.to_be_bytes());
             }
-            if is_durable {
+            if self.is_durable {
                 out.push(kv.durable_copies as u8);
             }
             if let Some(lag) = lag {
@@ -217,22 +221,23 @@ impl Profile {
         let mtu_bytes = reader.number()?;
         let places = (0..nodes).map(|_| reader.place()).collect::<Option<Vec<_>>>()?;
         let is_there = |bit: u8| present & 1 << bit != 0;
+        let is_durable = is_there(3);
         let mut engines = EnginesConfig::default();
         if is_there(0) {
             let (key_bytes, value_bytes) = (reader.number()?, reader.number()?);
             let capacity_keys = reader.number()?;
-            let [durable_copies] = if is_there(3) { reader.take()? } else { [0] };
-            if is_there(3) && !(1..=nodes).contains(&durable_copies) {
+            let [durable_copies] = if is_durable { reader.take()? } else { [0] };
+            if is_durable && !(1..=nodes).contains(&durable_copies) {
                 return None;
             }
             let durable_copies = durable_copies.into();
             let disk_lag = if is_there(5) { Some(Duration::from_ms(reader.number()?.into())) } else { None };
-            if is_there(5) && (!is_there(3) || disk_lag == Some(Duration::ZERO)) {
+            if is_there(5) && (!is_durable || disk_lag == Some(Duration::ZERO)) {
                 return None;
             }
             engines.kv = Some(KvConfig { key_bytes, value_bytes, capacity_keys, durable_copies, disk_lag });
         }
-        if (is_there(3) || is_there(5)) && engines.kv.is_none() {
+        if is_there(5) && engines.kv.is_none() {
             return None;
         }
         if is_there(1) {
@@ -253,8 +258,8 @@ impl Profile {
         if is_there(4) {
             engines.lock = Some(LockConfig { locks: reader.number()? });
         }
-        let is_whole = reader.rest.is_empty() && is_consistent(&engines, places.len());
-        is_whole.then_some(Self { mtu_bytes, places, engines })
+        let is_whole = reader.rest.is_empty() && is_consistent(&engines, is_durable, places.len());
+        is_whole.then_some(Self { mtu_bytes, places, engines, is_durable })
     }
 }
 
@@ -276,12 +281,17 @@ fn period_us(rounds: &RoundsConfig) -> u32 {
     u32::try_from(rounds.period.as_ns() / 1_000).expect("a period in a configuration is at most a second")
 }
 
-/// Whether a profile may have these engines: their names are printable and fit into a message.
-fn is_consistent(engines: &EnginesConfig, nodes: usize) -> bool {
+/// Whether a profile may have these engines: their names are printable and fit into a message, and only one that can
+/// keep its data on disk does so, alone.
+fn is_consistent(engines: &EnginesConfig, is_durable: bool, nodes: usize) -> bool {
+    let slots = engines.slots();
+    let may_be_durable = matches!(slots[..], [EngineConfig::Kv(_) | EngineConfig::Transactions(_)]);
     let has_procedures = |engine: &TransactionsConfig| {
         Text::new(&engine.procedures).is_some() && (1..=nodes).contains(&engine.replicas)
     };
-    engines.slots().len() <= ENGINES_MAX
+    slots.len() <= ENGINES_MAX
+        && (may_be_durable || !is_durable)
+        && engines.kv.is_none_or(|kv| (kv.durable_copies > 0) == is_durable)
         && engines.transactions.iter().all(has_procedures)
         && engines.objects.iter().all(|object| is_name(&object.name) && is_name(&object.data_type))
         && engines.logs.iter().all(|log| is_name(&log.name))
@@ -372,6 +382,15 @@ pub(crate) mod tests {
         Profile::of(&EnginesConfig { kv, ..EnginesConfig::default() }, 1_500, &peers(nodes))
     }
 
+    /// The same profile of a cluster whose one engine keeps its data on disk.
+    fn on_disk(mut profile: Profile, disk_lag: Option<Duration>) -> Profile {
+        profile.is_durable = true;
+        if let Some(kv) = &mut profile.engines.kv {
+            (kv.durable_copies, kv.disk_lag) = (1, disk_lag);
+        }
+        profile
+    }
+
     /// The profile of a cluster with every kind of engine.
     fn whole(size: u64, names: &[String]) -> Profile {
         let transactions = ledger(3, size).engines.transactions;
@@ -379,11 +398,7 @@ pub(crate) mod tests {
         let object =
             |name: &String| ObjectConfig { name: name.clone(), data_type: "lww-register".to_owned() };
         let engines = EnginesConfig {
-            kv: Some(KvConfig {
-                durable_copies: size as u32 % 2,
-                disk_lag: (size % 4 == 1).then_some(KvConfig::DEFAULT_LAG),
-                ..KvConfig::DEFAULT
-            }),
+            kv: Some(KvConfig::DEFAULT),
             transactions,
             objects: objects.iter().map(object).collect(),
             logs: logs.iter().map(|name| LogConfig { name: name.clone() }).collect(),
@@ -415,6 +430,11 @@ pub(crate) mod tests {
         let places = vec!["node0.example:4793".parse().unwrap(), "[::1]:4793".parse().unwrap()];
         let named = Profile { places, ..store(2, 64) };
         tells(&named, &store(2, 64), "[[node]] 0 is node0.example:4793 here and 10.0.0.1:4793");
+        let (kept, lags) = (on_disk(store(2, 64), None), on_disk(store(2, 64), Some(KvConfig::DEFAULT_LAG)));
+        tells(&kept, &store(2, 64), "[kv] data_dir is given here and absent");
+        tells(&kept, &lags, "[kv] lag_ms is absent here and 100");
+        let kept = on_disk(ledger(3, 10), None);
+        tells(&ledger(3, 10), &kept, "[transactions] data_dir is absent here and given");
         let smaller = Profile { mtu_bytes: 576, ..store(2, 64) };
         tells(&smaller, &store(2, 64), "[cluster] mtu_bytes is 576 here and 1500");
     }
@@ -468,20 +488,21 @@ pub(crate) mod tests {
     /// No valid configuration has such engines, so no node sends such a profile.
     #[test]
     fn engines_that_no_configuration_has_are_no_profile() {
-        let decoded = |change: fn(&mut EnginesConfig)| {
+        let decoded = |change: fn(&mut Profile)| {
             let mut profile = whole(10, &["cart", "stock", "events", "orders"].map(str::to_owned));
-            change(&mut profile.engines);
+            change(&mut profile);
             let mut bytes = Vec::new();
             profile.encode(&mut bytes);
             Profile::decode(&bytes)
         };
         assert!(decoded(|_| {}).is_some());
         for change in [
-            (|engines| engines.transactions.as_mut().unwrap().replicas = 4) as fn(&mut EnginesConfig),
-            |engines| engines.transactions.as_mut().unwrap().replicas = 0,
-            |engines| engines.objects[1].name = "A cart".to_owned(),
-            |engines| engines.objects[0].data_type = String::new(),
-            |engines| engines.logs[1].name = "no/name".to_owned(),
+            (|profile| profile.engines.transactions.as_mut().unwrap().replicas = 4) as fn(&mut Profile),
+            |profile| profile.engines.transactions.as_mut().unwrap().replicas = 0,
+            |profile| profile.engines.objects[1].name = "A cart".to_owned(),
+            |profile| profile.engines.objects[0].data_type = String::new(),
+            |profile| profile.engines.logs[1].name = "no/name".to_owned(),
+            |profile| *profile = on_disk(profile.clone(), None),
         ] {
             assert_eq!(decoded(change), None);
         }
@@ -495,7 +516,10 @@ pub(crate) mod tests {
             places in prop::collection::vec(place(), 1..=8),
         ) {
             let elsewhere = Profile { places, ..store(1, value_bytes) };
-            for profile in [ledger(nodes, size), store(nodes, value_bytes), whole(size, &names), elsewhere] {
+            let lag = (size % 2 == 0).then_some(KvConfig::DEFAULT_LAG);
+            let kept = on_disk(store(nodes, value_bytes), lag);
+            let profiles = [ledger(nodes, size), store(nodes, value_bytes), whole(size, &names), elsewhere];
+            for profile in profiles.into_iter().chain([kept, on_disk(ledger(nodes, size), None)]) {
                 let mut bytes = Vec::new();
                 profile.encode(&mut bytes);
                 prop_assert!(bytes.len() <= PROFILE_BYTES_MAX);

@@ -110,7 +110,7 @@ impl<C: ClientProgram, A: Assemble> Builder for ShippedNodes<C, A> {
         let (incarnation, node) = (incarnation(life), node_id(node));
         let card = CardParameters {
             node,
-            incarnation,
+            first_session: incarnation.get(),
             peers: peers(self.parameters.nodes).into_iter().flatten().collect(),
             datagram_bytes: DATAGRAM_BYTES,
             connection: TERMS,

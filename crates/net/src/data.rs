@@ -5,22 +5,25 @@ use std::path::Path;
 use std::sync::mpsc;
 
 use weft_cluster::Incarnation;
-use weft_node::{KvLog, store_parameters};
+use weft_node::{EngineChoice, EngineLog};
 use weft_store::RecoveryError;
 
 use crate::{FileDisk, WAKE};
 
-/// Opens the log of a store in a file, or creates it. A message is sent to the port `agent` when a flush has
+/// Opens the log of an engine in a file, or creates it. A message is sent to the port `agent` when a flush has
 /// ended; the address from which it comes is returned, too.
 ///
 /// # Errors
 /// Why the file cannot be used, in one line.
-pub(crate) fn open_log(
+///
+/// # Panics
+/// If an engine of this kind has no log on disk.
+pub(crate) fn open_log<'e>(
     path: &Path,
-    engine: &weft_kv::Parameters,
+    engine: &'e mut EngineChoice<'_>,
     fresh: Incarnation,
     agent: SocketAddr,
-) -> Result<(KvLog, SocketAddr), String> {
+) -> Result<(&'e EngineLog, SocketAddr), String> {
     let fail = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(|error| fail(&error))?;
@@ -33,10 +36,11 @@ pub(crate) fn open_log(
         let _ = flushed.send(());
         let _ = waker.send_to(WAKE, agent);
     };
-    let sizes = store_parameters(engine);
+    let sizes =
+        engine.log_sizes().expect("a configuration has data on disk for engines that can have it only");
     let disk = FileDisk::open(path, sizes.disk_bytes(), sizes.log_place(), wake)
         .map_err(|error| error.to_string())?;
-    let log = KvLog::open(engine, Box::new(disk), fresh, || ended.recv().unwrap_or(()));
+    let log = engine.open_log(sizes, Box::new(disk), fresh, || ended.recv().unwrap_or(()));
     log.map(|log| (log, from)).map_err(|error| match error {
         RecoveryError::Version => {
             let fail = fail(&error);
@@ -50,18 +54,46 @@ pub(crate) fn open_log(
 mod tests {
     use std::os::unix::fs::FileExt;
 
+    use weft_node::{Ledger, TransactionSizes};
     use weft_store::SECTOR;
 
     use super::*;
+
+    fn store() -> EngineChoice<'static> {
+        let engine =
+            weft_kv::Parameters { buckets: 16, value_bytes_max: 64, ..weft_kv::Parameters::default() };
+        EngineChoice::KeyValue(engine, None)
+    }
+
+    #[test]
+    fn a_file_is_of_one_engine() {
+        let folder = tempfile::tempdir().unwrap();
+        let agent = SocketAddr::from(([127, 0, 0, 1], 9));
+        let ledger = Ledger::new(8);
+        let sizes = TransactionSizes { nodes: 3, replicas: 3, message_bytes: 1_400, record: false };
+        let engine = |is_store| match is_store {
+            true => store(),
+            false => EngineChoice::Transactions(&ledger, sizes, None),
+        };
+        for is_store in [true, false] {
+            let path = folder.path().join("new").join(format!("{is_store}.weft"));
+            let mut first = engine(is_store);
+            let (log, _) = open_log(&path, &mut first, Incarnation::FIRST, agent).unwrap();
+            assert_eq!((log.incarnation(), log.loss()), (Incarnation::FIRST, None));
+            let refused = |is_store| open_log(&path, &mut engine(is_store), Incarnation::FIRST, agent).err();
+            assert!(refused(is_store).unwrap().contains("is in use by another process"));
+            drop(first);
+            assert!(refused(!is_store).unwrap().contains("the store has other sizes"));
+            assert_eq!(refused(is_store), None);
+        }
+    }
 
     #[test]
     fn the_file_of_another_version_is_refused_with_advice() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("node0.weft");
-        let engine =
-            weft_kv::Parameters { buckets: 16, value_bytes_max: 64, ..weft_kv::Parameters::default() };
         let agent = SocketAddr::from(([127, 0, 0, 1], 9));
-        drop(open_log(&path, &engine, Incarnation::FIRST, agent).unwrap());
+        open_log(&path, &mut store(), Incarnation::FIRST, agent).unwrap();
         let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
         for sector in 0..2 {
             let mut name = [0; 7];
@@ -70,7 +102,7 @@ mod tests {
                 file.write_all_at(b"1", sector * SECTOR as u64 + 7).unwrap();
             }
         }
-        let error = open_log(&path, &engine, Incarnation::FIRST, agent).err().unwrap();
+        let error = open_log(&path, &mut store(), Incarnation::FIRST, agent).err().unwrap();
         assert_eq!(
             error,
             format!(

@@ -14,8 +14,8 @@ use weft_cluster::{
 use weft_kv::Role;
 use weft_nic::{Card, HostCommand};
 use weft_node::{
-    CardParameters, CardPort, EngineChoice, HostHalf, NodeEngine, NodeHalf, NodeParameters, Registry,
-    RegistryError, Report, assemble, datagram_bytes, processes,
+    CardParameters, CardPort, EngineChoice, FoundAgain, HostHalf, NodeEngine, NodeHalf, NodeParameters,
+    Registry, RegistryError, Report, assemble, datagram_bytes, processes,
 };
 use weft_time::{Duration, Instant};
 use weft_verbs::{PathMtu, Target};
@@ -92,7 +92,7 @@ pub enum NodeError {
     #[error("{}", Reason::Taken)]
     Taken,
     /// The file with its data cannot be used.
-    #[error("[kv] data_dir: {0}")]
+    #[error("data_dir: {0}")]
     Disk(String),
     /// A socket cannot be used any more.
     #[error("the network fails: {0}")]
@@ -169,7 +169,7 @@ pub struct Node<'a> {
     service: Option<MembershipHost>,
     record: Option<RecordFile>,
     announced: Option<(View, Role)>,
-    /// Whether the store keeps data on disk, and the log does not tell yet which writes it has recovered from there.
+    /// Whether the engine keeps data on disk, and the log does not tell yet what was recovered from there.
     recovery_unreported: bool,
     watch: NodeMonitor,
     desk: StatusDesk,
@@ -233,24 +233,11 @@ impl<'a> Node<'a> {
             ports.push(port.sealed(seal.as_ref()));
             port_names.push("redis");
         }
-        let mut incarnation = first_incarnation();
-        if let (Some(folder), Some(EngineChoice::KeyValue(sizes, log))) =
-            (&config.engines.data_dir, engines.first_mut())
-        {
-            let path = folder.join(format!("node{}.weft", config.node.index()));
-            let (found, waker) =
-                open_log(&path, sizes, incarnation, ports[AGENT].local_address()).map_err(NodeError::Disk)?;
-            ports[AGENT].set_waker(Some(waker));
-            if let Some(damage) = found.damage() {
-                let node = config.node.index();
-                tracing::warn!(node, "node {node} begins with nothing: {}: {damage}", path.display());
-            }
-            incarnation = found.incarnation();
-            *log = Some(Box::new(found));
-        }
+        let fresh = fresh_incarnation();
+        let incarnation = open_data(config, &mut engines, fresh, &mut ports[AGENT])?;
         let parameters = CardParameters {
             node: config.node,
-            incarnation,
+            first_session: fresh.get(),
             peers: (0..config.peers.len()).map(inside::node).collect(),
             datagram_bytes: datagram_bytes(config),
             connection: processes::connection_parameters(path_mtu(config)),
@@ -406,9 +393,7 @@ impl<'a> Node<'a> {
             self.fail(error);
         }
         for slot in 0..self.node.slots() {
-            if let NodeHalf::KeyValue(half) = self.node.half(slot)
-                && let Some(error) = half.failure()
-            {
+            if let Some(error) = self.node.half(slot).failure() {
                 let error = NodeError::Disk(error.to_string());
                 self.fail(error);
             }
@@ -417,26 +402,18 @@ impl<'a> Node<'a> {
         self.report(now);
     }
 
-    /// Logs once which writes the store has recovered from its disk.
+    /// Logs once what was recovered from the disk.
     fn report_recovery(&mut self) {
         if !self.recovery_unreported {
             return;
         }
-        let found = (0..self.node.slots()).find_map(|slot| match self.node.half(slot) {
-            NodeHalf::KeyValue(half) => half.found_again(),
-            _ => None,
-        });
-        if let Some(cut) = found {
-            let (node, epoch) = (self.node.id().index(), cut.epoch);
-            let streams = cut.lengths.iter().enumerate().filter(|(_, length)| **length > 0);
-            let streams: Vec<_> = streams.map(|(leader, length)| format!("{leader}:{length}")).collect();
-            let writes = if streams.is_empty() { "-".to_owned() } else { streams.join(",") };
-            tracing::info!(
-                node,
-                "node {node} continues after {epoch} with all earlier epochs and writes {writes}"
-            );
-            self.recovery_unreported = false;
+        let node = self.node.id().index();
+        match (0..self.node.slots()).find_map(|slot| self.node.half(slot).found_again()) {
+            None => return,
+            Some(nothing @ FoundAgain::Nothing(_)) => tracing::warn!(node, "node {node} {nothing}"),
+            Some(found) => tracing::info!(node, "node {node} {found}"),
         }
+        self.recovery_unreported = false;
     }
 
     /// Writes records of the reads and writes of attempts, before any message about them is sent.
@@ -722,7 +699,7 @@ impl Endpoint<SocketAddr> for Node<'_> {
 pub fn run_node(config: &NodeConfig, registry: &Registry<'_>, stop: &Stop) -> Result<(), NodeError> {
     let Some(own) = own_address(&config.own().address, config.family(), stop)? else { return Ok(()) };
     let clock = Clock::starting_now();
-    let Some(keeper) = NodeKeeper::open(config, own, first_incarnation())? else {
+    let Some(keeper) = NodeKeeper::open(config, own, fresh_incarnation())? else {
         return run_engines(config, own, registry, (clock, stop));
     };
     let engines_ended = Stop::new()?;
@@ -793,8 +770,27 @@ fn path_mtu(config: &NodeConfig) -> PathMtu {
         .unwrap_or(PathMtu::Bytes256)
 }
 
+/// Opens the log of the cluster's one engine if it keeps its data on disk. Returns the incarnation to which the data
+/// belongs, or `fresh`.
+fn open_data(
+    config: &NodeConfig,
+    engines: &mut [EngineChoice<'_>],
+    fresh: Incarnation,
+    agent: &mut UdpPort<SocketAddr>,
+) -> Result<Incarnation, NodeError> {
+    let (Some(folder), [engine]) = (&config.engines.data_dir, engines) else { return Ok(fresh) };
+    let node = config.node.index();
+    let path = folder.join(format!("node{node}.weft"));
+    let (log, waker) = open_log(&path, engine, fresh, agent.local_address()).map_err(NodeError::Disk)?;
+    agent.set_waker(Some(waker));
+    if let Some(loss) = log.loss() {
+        tracing::warn!(node, "node {node} begins with nothing: {}: {loss}", path.display());
+    }
+    Ok(log.incarnation())
+}
+
 /// A number greater than that of any earlier process of the node: the nanoseconds of the wall clock.
-fn first_incarnation() -> Incarnation {
+fn fresh_incarnation() -> Incarnation {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     u64::try_from(since).ok().and_then(Incarnation::new).unwrap_or(Incarnation::FIRST)
 }

@@ -1,34 +1,41 @@
 //! A node that runs transactions, over real sockets: its answers to correct and to incorrect calls.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::path::Path;
 use std::thread;
 
 use weft_client::{Client, Cluster, Ended, Error, Transactions};
 use weft_cluster::{ClusterConfig, NodeConfig};
-use weft_net::transactions::{Application, Ledger, LedgerRefusal, read_record};
+use weft_net::transactions::{Application, Ledger, LedgerRefusal, TRANSACTIONS_SLOT, read_record};
 use weft_net::{Stop, run_node};
+use weft_nic::Egress;
 use weft_node::Registry;
 use weft_time::Duration;
+use weft_txn::client::ClientMessage;
 use weft_txn::{
     Accesses, Context, Fault, Key, Mode, Outcome, Procedure, ProcedureId, Procedures, Request, Step,
 };
+use weft_wire::datagram::{BYTES_MAX, Datagram};
 
 const TRANSFER: u16 = 0;
 const DEPOSIT: u16 = 1;
 const BALANCE: u16 = 2;
 const ACCOUNTS: u64 = 10;
 
-fn config(host: u8, record: Option<&std::path::Path>) -> NodeConfig {
+fn config(host: u8, record: Option<&Path>) -> NodeConfig {
+    let record = record.map_or_else(String::new, |path| format!("record = {path:?}\n"));
+    config_with(host, &record)
+}
+
+/// The configuration of a cluster of one node, with more keys of `[transactions]`.
+fn config_with(host: u8, keys: &str) -> NodeConfig {
     // Addresses that no other test process uses.
     let own = std::process::id().to_be_bytes();
     let address = Ipv4Addr::new(127, 32 + (own[2] & 15), own[3], host);
-    let mut text = format!(
+    let text = format!(
         "[membership]\naddress = \"{address}:4794\"\nnode = 0\n[[node]]\naddress = \"{address}\"\n\
-         [transactions]\nprocedures = \"ledger\"\nsize = {ACCOUNTS}\n"
+         [transactions]\nprocedures = \"ledger\"\nsize = {ACCOUNTS}\n{keys}"
     );
-    if let Some(path) = record {
-        text += &format!("record = {path:?}\n");
-    }
     ClusterConfig::parse(&text).unwrap().node(weft_waist::NodeId::new(0).unwrap()).unwrap()
 }
 
@@ -111,6 +118,66 @@ fn what_no_node_takes_has_not_begun() {
     let caller = caller(&config, Duration::from_ms(200));
     let ended = caller.request(transfer(1, 2, 1)).wait();
     assert!(matches!(ended, Err(Error::NotBegun { .. })), "{ended:?}");
+}
+
+/// A node in a thread, until `calls` return.
+fn with_node<T>(config: &NodeConfig, calls: impl FnOnce(&Transactions) -> T) -> T {
+    let stop = Stop::new().unwrap();
+    thread::scope(|scope| {
+        let node = scope
+            .spawn(|| run_node(config, &Registry::new().with_application(&Ledger::new(ACCOUNTS)), &stop));
+        let told = calls(&caller(config, Duration::from_secs(20)));
+        stop.request();
+        node.join().unwrap().unwrap();
+        told
+    })
+}
+
+/// The number of the session that a node gives to a client.
+fn session_of(config: &NodeConfig, client: u64) -> u64 {
+    let address = config.own().address.to_string();
+    let node = SocketAddrV4::new(address.parse().unwrap(), config.own().datagram_port);
+    let socket = UdpSocket::bind((*node.ip(), 0)).unwrap();
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    let mut hello = Vec::new();
+    let kind = ClientMessage::Hello { client }.encode(&mut hello) as u8;
+    let mut egress = Egress::new(BYTES_MAX);
+    assert!(egress.push(node, TRANSACTIONS_SLOT, kind, &hello));
+    let mut bytes = Vec::new();
+    egress.poll(&mut bytes);
+    socket.send_to(&bytes, node).unwrap();
+    let mut answer = vec![0; BYTES_MAX];
+    let length = socket.recv(&mut answer).unwrap();
+    let datagram = Datagram::parse(&answer[..length]).unwrap();
+    let message = datagram.messages().next().unwrap();
+    match ClientMessage::parse(message.kind, message.payload).unwrap() {
+        ClientMessage::Welcome { client: told, session } if told == client => session,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A node that keeps its data on disk stops, and starts again with the same file. It continues with the data, but it
+/// does not take calls for its own that clients made in sessions of the former process.
+#[test]
+fn a_node_with_a_disk_goes_on_with_its_data_and_with_new_sessions() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state.toml");
+    let mut config = config_with(4, &format!("data_dir = {:?}\n", folder.path().join("data")));
+    config.membership.serve.as_mut().unwrap().state_file = Some(state);
+    let balance = request(BALANCE, &[(Key::new(0, 1), Mode::Read), (Key::new(0, 2), Mode::Read)], &[]);
+    let answer = |numbers: &[i64]| Outcome::Committed {
+        answer: numbers.iter().flat_map(|number| number.to_le_bytes()).collect(),
+    };
+    let mut sessions = Vec::new();
+    for round in 1..=3 {
+        with_node(&config, |caller| {
+            assert_eq!(outcome(caller.request(balance.clone()).wait()), answer(&[2_000 + 100 * (round - 1)]));
+            let deposit = request(DEPOSIT, &[(Key::new(0, 1), Mode::Update)], &100i64.to_le_bytes());
+            assert_eq!(outcome(caller.request(deposit).wait()), answer(&[1_000 + 100 * round]));
+            sessions.push(session_of(&config, 77));
+        });
+    }
+    assert!(sessions.is_sorted_by(|former, later| former < later), "{sessions:?}");
 }
 
 /// A procedure that writes the input to all keys, or deletes them if the input is empty; returns how many of them

@@ -9,7 +9,7 @@ use weft_nic::{Card, CardConfig};
 use weft_rdt::replica::{Replica, ReplicaParameters};
 use weft_rounds::{Ckc, ClientServerParameters, Rounds};
 use weft_smr::log::{Log, LogParameters};
-use weft_store::DiskError;
+use weft_store::{Disk, DiskError, RecoveryError};
 use weft_time::Instant;
 use weft_txn::Transactions;
 use weft_verbs::Target;
@@ -19,7 +19,8 @@ use weft_waist::{
 use weft_wire::datagram;
 
 use crate::half::{HostHalf, HostIo, NoHalf};
-use crate::kv::{KvHalf, KvLog};
+use crate::kv::{KvHalf, store_parameters};
+use crate::log::{EngineLog, FoundAgain};
 use crate::processes::SESSIONS;
 use crate::rounds::{RoundsHalf, RoundsPauses};
 use crate::sessions::SessionHalf;
@@ -161,6 +162,16 @@ impl NodeHalf {
         }
     }
 
+    /// What the engine continues with that was restored from its disk, or why nothing was. `None` if there was nothing
+    /// on it, or while the node does not serve with it.
+    pub fn found_again(&self) -> Option<FoundAgain> {
+        match self {
+            Self::KeyValue(half) => half.found_again().copied().map(FoundAgain::Store),
+            Self::Transactions(half) => half.found_again(),
+            _ => None,
+        }
+    }
+
     fn inner(&self) -> &dyn HostHalf {
         match self {
             Self::None(half) => half,
@@ -244,9 +255,9 @@ impl HostHalf for NodeHalf {
 /// An engine to be placed on a card, with its parameters.
 pub enum EngineChoice<'a> {
     /// The key-value store, with its log on disk if it has one.
-    KeyValue(weft_kv::Parameters, Option<Box<KvLog>>),
-    /// Transactions of an application.
-    Transactions(&'a dyn Application, TransactionSizes),
+    KeyValue(weft_kv::Parameters, Option<Box<EngineLog>>),
+    /// Transactions of an application, with their log on disk if they have one.
+    Transactions(&'a dyn Application, TransactionSizes, Option<Box<EngineLog>>),
     /// A replicated log.
     Log(LogParameters),
     /// A replicated object.
@@ -262,8 +273,9 @@ pub enum EngineChoice<'a> {
 pub struct CardParameters {
     /// The node to which the card belongs.
     pub node: NodeId,
-    /// Incarnation of the node.
-    pub incarnation: Incarnation,
+    /// Number of the first session with a client: greater than those of earlier processes of the node, whatever its
+    /// incarnation is.
+    pub first_session: u64,
     /// The address at which each node receives Weft's datagrams, node 0 first.
     pub peers: Vec<SocketAddrV4>,
     /// The longest datagram, in bytes.
@@ -291,6 +303,40 @@ impl EngineChoice<'_> {
         }
     }
 
+    /// The sizes of the engine's log on disk; `None` if an engine of its kind has none.
+    pub fn log_sizes(&self) -> Option<weft_store::Parameters> {
+        match self {
+            Self::KeyValue(parameters, _) => Some(store_parameters(parameters)),
+            Self::Transactions(application, sizes, _) => Some(sizes.log(*application)),
+            Self::Log(_) | Self::Object(_) | Self::Rounds(..) | Self::Lock(_) => None,
+        }
+    }
+
+    /// Opens the engine's log of these sizes on a disk, or creates one for a node that starts without data, in
+    /// incarnation `fresh`. The engine will begin with what is there. `wait` returns when a flush may have ended.
+    ///
+    /// # Errors
+    /// See [`EngineLog::of_store`].
+    ///
+    /// # Panics
+    /// If an engine of this kind has no log on disk.
+    pub fn open_log(
+        &mut self,
+        sizes: weft_store::Parameters,
+        disk: Box<dyn Disk + Send>,
+        fresh: Incarnation,
+        wait: impl FnMut(),
+    ) -> Result<&EngineLog, RecoveryError> {
+        let (place, log) = match self {
+            Self::KeyValue(_, place) => (place, EngineLog::of_store(sizes, disk, fresh, wait)?),
+            Self::Transactions(_, _, place) => (place, EngineLog::of_transactions(sizes, disk, fresh, wait)?),
+            Self::Log(_) | Self::Object(_) | Self::Rounds(..) | Self::Lock(_) => {
+                panic!("an engine of this kind has no log on disk")
+            }
+        };
+        Ok(place.insert(Box::new(log)))
+    }
+
     /// The most nodes of a cluster that has this engine.
     pub const fn nodes_max(&self) -> usize {
         match self {
@@ -310,7 +356,7 @@ pub fn assemble(
     parameters: &CardParameters,
     engines: Vec<EngineChoice<'_>>,
 ) -> (Card<NodeEngine>, Vec<NodeHalf>) {
-    let CardParameters { node, incarnation, ref peers, datagram_bytes, connection } = *parameters;
+    let CardParameters { node, first_session, ref peers, datagram_bytes, connection } = *parameters;
     let nodes = peers.len();
     let purposes: Vec<_> = engines.iter().map(EngineChoice::purposes).collect();
     let mut made = Vec::new();
@@ -327,8 +373,9 @@ pub fn assemble(
                 let half = log.map_or(NodeHalf::None(NoHalf), |log| NodeHalf::KeyValue(KvHalf::new(*log)));
                 (NodeEngine::KeyValue(Kv::new(parameters)), memory, half)
             }
-            EngineChoice::Transactions(application, sizes) => {
-                let (engine, memory, half, host) = found(node, incarnation, application, &sizes);
+            EngineChoice::Transactions(application, sizes, log) => {
+                let log = log.map(|log| *log);
+                let (engine, memory, half, host) = found(node, first_session, (application, &sizes), log);
                 assert!(host_memory.is_empty(), "one engine of a card has the host's memory");
                 host_memory = host;
                 (NodeEngine::Transactions(engine), memory, NodeHalf::Transactions(half))
@@ -339,12 +386,12 @@ pub fn assemble(
             }
             EngineChoice::Object(parameters) => {
                 let memory = Memory::new(parameters.memory_bytes());
-                sessions[slot] = Some(SessionHalf::new(incarnation, weft_rdt::client::CALLS));
+                sessions[slot] = Some(SessionHalf::new(first_session, weft_rdt::client::CALLS));
                 (NodeEngine::Object(Replica::new(parameters)), memory, NodeHalf::None(NoHalf))
             }
             EngineChoice::Rounds(parameters, pauses) => {
                 let clients = ClientServerParameters {
-                    first_session: incarnation.get(),
+                    first_session,
                     clients: SESSIONS,
                     value_bytes: parameters.value_bytes,
                     kept: DECISIONS_KEPT,
@@ -354,7 +401,7 @@ pub fn assemble(
                 (engine, Memory::new(0), NodeHalf::Rounds(RoundsHalf::new(nodes, clients, pauses)))
             }
             EngineChoice::Lock(parameters) => {
-                let half = SessionHalf::new(incarnation, weft_lock::CLIENT_CALLS);
+                let half = SessionHalf::new(first_session, weft_lock::CLIENT_CALLS);
                 (NodeEngine::Lock(Lock::new(parameters)), Memory::new(0), NodeHalf::Sessions(half))
             }
         };

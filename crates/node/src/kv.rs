@@ -1,7 +1,7 @@
 //! The host half of the key-value engine: its log on a disk.
 //!
 //! The engine sends the records to be logged, and receives how many of them are durable (`weft_kv::journal`). When
-//! a process restarts, it first opens the log ([`KvLog::open`]), because the node takes the incarnation of the
+//! a process restarts, it first opens the log ([`EngineLog::of_store`]), because the node takes the incarnation of the
 //! data in it. Then the whole log is replayed into the engine before the engine receives any view.
 
 use std::fmt;
@@ -10,11 +10,11 @@ use weft_cluster::Incarnation;
 use weft_kv::Parameters;
 use weft_kv::journal::{HOST, Opening, What};
 use weft_kv::message::{Cut, Kind};
-use weft_store::{Damage, Disk, DiskError, RecoveryError};
+use weft_store::{Disk, DiskError, RecoveryError};
 use weft_time::Instant;
 
 use crate::half::{HostHalf, HostIo};
-use crate::log::{self, Content, HostLog, Room};
+use crate::log::{self, Content, EngineLog, HostLog, Room};
 #[cfg(feature = "planted-bugs")]
 use crate::planted::LogBug;
 
@@ -33,50 +33,22 @@ pub fn store_parameters(engine: &Parameters) -> weft_store::Parameters {
     log::store_parameters(engine.memory_bytes() + entries + (engine.sessions + 16 * engine.window) * 512)
 }
 
-/// A log that was opened on a disk, or a new one.
-pub struct KvLog {
-    log: HostLog,
-    found: Vec<Vec<u8>>,
-}
-
-impl KvLog {
-    /// Opens the log on a disk, or creates one for a node that starts without data, in incarnation `fresh`. `wait`
-    /// returns when a flush may have ended.
+impl EngineLog {
+    /// Opens the log of a key-value store on a disk, or creates one for a node that starts without data, in incarnation
+    /// `fresh`. `wait` returns when a flush may have ended. A chunk of a snapshot, 64 KiB, must fit into a batch of
+    /// `sizes`.
     ///
     /// # Errors
     /// The disk fails, or has a log of an engine with other sizes. A damaged log is no error: the node starts
     /// without data and fetches it from its peers.
-    pub fn open(
-        engine: &Parameters,
+    pub fn of_store(
+        sizes: weft_store::Parameters,
         disk: Box<dyn Disk + Send>,
         fresh: Incarnation,
         wait: impl FnMut(),
     ) -> Result<Self, RecoveryError> {
-        Self::with_sizes(store_parameters(engine), disk, fresh, wait)
-    }
-
-    /// As [`KvLog::open`], with a store of other sizes. A chunk of a snapshot, 64 KiB, must fit into a batch.
-    ///
-    /// # Errors
-    /// As [`KvLog::open`].
-    pub fn with_sizes(
-        parameters: weft_store::Parameters,
-        disk: Box<dyn Disk + Send>,
-        fresh: Incarnation,
-        wait: impl FnMut(),
-    ) -> Result<Self, RecoveryError> {
-        let (log, content) = HostLog::open(parameters, disk, fresh, wait, |_| true)?;
+        let (log, content) = HostLog::open(sizes, disk, fresh, wait, |_| true)?;
         Ok(Self { log, found: in_order(content) })
-    }
-
-    /// The incarnation to which the data belongs.
-    pub fn incarnation(&self) -> Incarnation {
-        self.log.incarnation()
-    }
-
-    /// Damage that was found in the log when it was opened, if any.
-    pub const fn damage(&self) -> Option<Damage> {
-        self.log.damage()
     }
 }
 
@@ -152,8 +124,8 @@ impl fmt::Debug for KvHalf {
 
 impl KvHalf {
     /// A half with this log.
-    pub fn new(log: KvLog) -> Self {
-        let KvLog { log, found } = log;
+    pub fn new(log: EngineLog) -> Self {
+        let EngineLog { log, found } = log;
         Self {
             before: log.next_record(),
             log,
@@ -358,12 +330,9 @@ impl HostHalf for KvHalf {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-
     use weft_kv::message::Request;
     use weft_kv::{Kv, Operation};
     use weft_nic::HostCommand;
-    use weft_store::SimulatedDisk;
     use weft_waist::{
         Caller, Configuration, Effect, Effects, Engine, EngineState, Epoch, Event, Io, Memory, Message,
         NodeId, NodeSet, View,
@@ -371,6 +340,8 @@ mod tests {
 
     use super::*;
     use crate::half::CardPort;
+    use crate::log::Loss;
+    use crate::log::tests::Shared;
 
     const SIZES: weft_store::Parameters = weft_store::Parameters::new(20, 64, 320);
 
@@ -382,27 +353,6 @@ mod tests {
             window: 64,
             durable_copies: 1,
             ..Parameters::default()
-        }
-    }
-
-    #[derive(Clone)]
-    struct Shared(Arc<Mutex<SimulatedDisk>>);
-
-    impl Disk for Shared {
-        fn bytes(&self) -> u64 {
-            self.0.lock().unwrap().bytes()
-        }
-        fn write(&mut self, at: u64, bytes: &[u8]) {
-            self.0.lock().unwrap().write(at, bytes);
-        }
-        fn flush(&mut self) {
-            self.0.lock().unwrap().flush();
-        }
-        fn poll(&mut self) -> Option<Result<(), DiskError>> {
-            self.0.lock().unwrap().poll()
-        }
-        fn read(&mut self, at: u64, bytes: &mut [u8]) -> Result<(), DiskError> {
-            self.0.lock().unwrap().read(at, bytes)
         }
     }
 
@@ -439,7 +389,7 @@ mod tests {
             let ends = disk.clone();
             let fresh = Incarnation::new(fresh).unwrap();
             let wait = || assert!(ends.0.lock().unwrap().step());
-            let log = KvLog::with_sizes(SIZES, Box::new(disk.clone()), fresh, wait).unwrap();
+            let log = EngineLog::of_store(SIZES, Box::new(disk.clone()), fresh, wait).unwrap();
             let memory = Memory::new(engine.memory_bytes());
             let kv = Kv::new(engine);
             let mut host = Self { kv, memory, half: KvHalf::new(log), disk: disk.clone(), answers: 0 };
@@ -504,7 +454,7 @@ mod tests {
 
     #[test]
     fn a_store_goes_on_from_its_snapshot_and_its_log() {
-        let disk = Shared(Arc::new(Mutex::new(SimulatedDisk::new(SIZES.disk_bytes(), 3))));
+        let disk = Shared::new(&SIZES, 3);
         let mut host = Host::start(&disk, 5);
         host.configure(1);
         for number in 1..=1_000 {
@@ -540,7 +490,7 @@ mod tests {
     /// Returns whether all writes are found again that the snapshot might reflect, and the table is that after the last
     /// one that is found.
     fn lose_power(seed: u64) -> bool {
-        let disk = Shared(Arc::new(Mutex::new(SimulatedDisk::new(SIZES.disk_bytes(), seed))));
+        let disk = Shared::new(&SIZES, seed);
         let engine =
             || Parameters { window: 512, disk_lag: Some(weft_time::Duration::from_secs(1)), ..engine() };
         let mut host = Host::with(engine(), &disk, 5);
@@ -580,7 +530,7 @@ mod tests {
 
     #[test]
     fn a_snapshot_begins_once_though_flushes_end_before_the_engine_answers() {
-        let disk = Shared(Arc::new(Mutex::new(SimulatedDisk::new(SIZES.disk_bytes(), 3))));
+        let disk = Shared::new(&SIZES, 3);
         let mut host = Host::start(&disk, 5);
         let mut calls = Calls::default();
         for _ in 0..60 {
@@ -598,11 +548,11 @@ mod tests {
 
     #[test]
     fn a_damaged_log_is_a_new_life() {
-        let disk = Shared(Arc::new(Mutex::new(SimulatedDisk::new(SIZES.disk_bytes(), 3))));
+        let disk = Shared::new(&SIZES, 3);
         drop(Host::start(&disk, 5));
         disk.0.lock().unwrap().sectors_mut().fill(1);
         let host = Host::start(&disk, 6);
-        assert!(host.half.log.damage().is_some());
+        assert!(matches!(host.half.log.loss(), Some(Loss::Damaged(_))));
         assert_eq!(host.half.log.incarnation().get(), 6);
         assert_eq!(host.kv.status().state, EngineState::Starting);
     }

@@ -37,7 +37,8 @@ mod wiring;
 
 pub use engines::{CardParameters, EngineChoice, NodeEngine, NodeHalf, assemble};
 pub use half::{CardPort, HostHalf, HostIo, NoHalf};
-pub use kv::{KvHalf, KvLog, store_parameters};
+pub use kv::KvHalf;
+pub use log::{EngineLog, FoundAgain, Loss};
 pub use node::{Node, NodeParameters};
 #[cfg(feature = "planted-bugs")]
 pub use planted::{LogBug, PlantedBug};
@@ -48,8 +49,7 @@ pub use salvage::{Contradiction, LeftError, LeftNode, Salvage};
 pub use sessions::SessionHalf;
 pub use stalls::{Stall, Stalls};
 pub use transactions::{
-    Application, Ledger, LedgerRefusal, TransactionHalf, TransactionLog, TransactionSizes, found,
-    transaction_store,
+    Application, Ledger, LedgerRefusal, TransactionHalf, TransactionSizes, found, transaction_store,
 };
 pub use wired::WiredHalf;
 pub use wiring::{ConnectionParameters, Connections, EngineMemory, Purpose};

@@ -4,7 +4,10 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use weft_cluster::Incarnation;
+use weft_kv::message::Cut;
 use weft_store::{Damage, Disk, DiskError, Found, Parameters, RecoveryError, Refusal, Store};
+use weft_txn::host::ReplayError;
+use weft_waist::Epoch;
 
 /// Sectors of a batch, 1 MiB, and of the log, 128 MiB: several times what engines have under way.
 const BATCH_SECTORS: u32 = 256;
@@ -31,6 +34,10 @@ pub(crate) struct Content {
 }
 
 impl Content {
+    fn is_empty(&self) -> bool {
+        self.parts.is_empty() && self.records.is_empty()
+    }
+
     /// Reads a log, and returns its content and the store behind it.
     pub fn read(
         parameters: Parameters,
@@ -56,6 +63,78 @@ pub(crate) enum Room {
     Abandoned,
 }
 
+/// The log of an engine that was opened on a disk, or a new one.
+#[derive(Debug)]
+pub struct EngineLog {
+    pub(crate) log: HostLog,
+    /// The entries that were found in it, in the order in which they are replayed.
+    pub(crate) found: Vec<Vec<u8>>,
+}
+
+impl EngineLog {
+    /// The incarnation to which the data belongs.
+    pub fn incarnation(&self) -> Incarnation {
+        self.log.incarnation()
+    }
+
+    /// Why the data that was found in the log when it was opened cannot be used, if there was any.
+    pub const fn loss(&self) -> Option<Loss> {
+        self.log.loss()
+    }
+
+    /// Whether the log has data of the node.
+    pub const fn has_data(&self) -> bool {
+        !self.found.is_empty()
+    }
+}
+
+/// Why a node begins with nothing although its disk had a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Loss {
+    /// What had been durable is damaged.
+    #[error("{0}")]
+    Damaged(Damage),
+    /// The node had not finished its copy of the data.
+    #[error("the node had not copied all data yet")]
+    Incomplete,
+}
+
+/// What an engine that was restored from its log continues with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FoundAgain {
+    /// The epoch in which the store had stopped, and how much of each stream of this epoch is there.
+    Store(Cut),
+    /// The epoch in which the node had last served transactions, and the records that were not applied to its tables.
+    Transactions {
+        /// The epoch.
+        epoch: Epoch,
+        /// Number of the records.
+        unapplied: usize,
+    },
+    /// The log could not be replayed, so the node begins with nothing.
+    Nothing(ReplayError),
+}
+
+impl fmt::Display for FoundAgain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store(Cut { epoch, lengths }) => {
+                let streams = lengths.iter().enumerate().filter(|(_, length)| **length > 0);
+                let streams: Vec<_> = streams.map(|(leader, length)| format!("{leader}:{length}")).collect();
+                let writes = if streams.is_empty() { "-".to_owned() } else { streams.join(",") };
+                write!(f, "continues after {epoch} with all earlier epochs and writes {writes}")
+            }
+            Self::Transactions { epoch, unapplied } => {
+                write!(
+                    f,
+                    "continues after {epoch} with its tables and {unapplied} records that are not in them yet"
+                )
+            }
+            Self::Nothing(error) => write!(f, "begins with nothing: {error}"),
+        }
+    }
+}
+
 /// A log on a disk.
 pub(crate) struct HostLog {
     store: Store,
@@ -64,7 +143,7 @@ pub(crate) struct HostLog {
     waiting: VecDeque<Vec<u8>>,
     /// The chunk that is being filled with parts of a snapshot.
     chunk: Vec<u8>,
-    damage: Option<Damage>,
+    loss: Option<Loss>,
     failure: Option<DiskError>,
 }
 
@@ -75,7 +154,7 @@ impl fmt::Debug for HostLog {
 }
 
 impl HostLog {
-    /// Opens the log on a disk. If there is none, if it is damaged, or if its content is not `usable`, a new one is
+    /// Opens the log on a disk. If there is none, if it is damaged, or if its content is not `complete`, a new one is
     /// made, for a node that starts without data in incarnation `fresh`. `wait` returns when a flush may have ended.
     ///
     /// # Errors
@@ -85,15 +164,20 @@ impl HostLog {
         mut disk: Box<dyn Disk + Send>,
         fresh: Incarnation,
         mut wait: impl FnMut(),
-        usable: impl FnOnce(&Content) -> bool,
+        complete: impl FnOnce(&Content) -> bool,
     ) -> Result<(Self, Content), RecoveryError> {
         let (content, recovered) = Content::read(parameters, &mut *disk);
-        let format = |disk: &mut dyn Disk| Store::format(parameters, fresh.get().into(), disk);
-        let (mut store, content, damage) = match recovered {
-            Ok(store) if usable(&content) => (store, content, None),
-            Ok(_) | Err(RecoveryError::Blank) => (format(&mut *disk), Content::default(), None),
-            Err(RecoveryError::Damaged(damage)) => (format(&mut *disk), Content::default(), Some(damage)),
+        let (kept, loss) = match recovered {
+            Ok(store) if complete(&content) => (Some(store), None),
+            Ok(_) if content.is_empty() => (None, None),
+            Ok(_) => (None, Some(Loss::Incomplete)),
+            Err(RecoveryError::Blank) => (None, None),
+            Err(RecoveryError::Damaged(damage)) => (None, Some(Loss::Damaged(damage))),
             Err(error) => return Err(error),
+        };
+        let (mut store, content) = match kept {
+            Some(store) => (store, content),
+            None => (Store::format(parameters, fresh.get().into(), &mut *disk), Content::default()),
         };
         store.pump(&mut *disk)?;
         while !store.is_idle() {
@@ -101,12 +185,12 @@ impl HostLog {
             store.pump(&mut *disk)?;
         }
         let chunk = Vec::with_capacity(CHUNK_BYTES);
-        Ok((Self { store, disk, waiting: VecDeque::new(), chunk, damage, failure: None }, content))
+        Ok((Self { store, disk, waiting: VecDeque::new(), chunk, loss, failure: None }, content))
     }
 
-    /// Damage that was found in the log when it was opened, if any.
-    pub const fn damage(&self) -> Option<Damage> {
-        self.damage
+    /// As [`EngineLog::loss`].
+    pub const fn loss(&self) -> Option<Loss> {
+        self.loss
     }
 
     /// The incarnation to which the data belongs.
@@ -280,4 +364,47 @@ fn parts(mut chunk: &[u8]) -> impl Iterator<Item = &[u8]> {
         chunk = rest;
         Some(part)
     })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use weft_store::SimulatedDisk;
+
+    use super::*;
+
+    /// A disk that outlives the process that uses it.
+    #[derive(Clone)]
+    pub(crate) struct Shared(pub Arc<Mutex<SimulatedDisk>>);
+
+    impl Shared {
+        /// An empty disk for a store of these sizes.
+        pub fn new(sizes: &Parameters, seed: u64) -> Self {
+            Self(Arc::new(Mutex::new(SimulatedDisk::new(sizes.disk_bytes(), seed))))
+        }
+
+        /// Waits until a flush may have ended.
+        pub fn wait(&self) {
+            assert!(self.0.lock().unwrap().step(), "something is being written");
+        }
+    }
+
+    impl Disk for Shared {
+        fn bytes(&self) -> u64 {
+            self.0.lock().unwrap().bytes()
+        }
+        fn write(&mut self, at: u64, bytes: &[u8]) {
+            self.0.lock().unwrap().write(at, bytes);
+        }
+        fn flush(&mut self) {
+            self.0.lock().unwrap().flush();
+        }
+        fn poll(&mut self) -> Option<Result<(), DiskError>> {
+            self.0.lock().unwrap().poll()
+        }
+        fn read(&mut self, at: u64, bytes: &mut [u8]) -> Result<(), DiskError> {
+            self.0.lock().unwrap().read(at, bytes)
+        }
+    }
 }

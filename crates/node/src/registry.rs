@@ -119,7 +119,7 @@ impl<'a> Registry<'a> {
                     let application = self.application.ok_or(RegistryError::NoApplication)?;
                     let (replicas, record) = (transactions.replicas, transactions.record.is_some());
                     let sizes = TransactionSizes { nodes, replicas, message_bytes, record };
-                    EngineChoice::Transactions(application, sizes)
+                    EngineChoice::Transactions(application, sizes, None)
                 }
                 EngineConfig::Object(object) => {
                     EngineChoice::Object(processes::object(self.data_type(object)?, nodes))

@@ -28,9 +28,9 @@ impl fmt::Debug for SessionHalf {
 }
 
 impl SessionHalf {
-    /// Sessions of an incarnation of the node, for these kinds of calls to the engine.
-    pub fn new(incarnation: Incarnation, admitted: &'static [u8]) -> Self {
-        Self { sessions: Sessions::new(incarnation.get(), SESSIONS, admitted), admitted, payload: Vec::new() }
+    /// Sessions whose numbers count up from `first`, for these kinds of calls to the engine.
+    pub fn new(first: u64, admitted: &'static [u8]) -> Self {
+        Self { sessions: Sessions::new(first, SESSIONS, admitted), admitted, payload: Vec::new() }
     }
 }
 

@@ -211,7 +211,7 @@ fn clients_are_told_that_a_node_which_was_left_out_has_missed_decisions() {
 /// The half of transactions with the initial objects of a founder, and its card.
 fn transactions() -> (TransactionHalf, Card) {
     let sizes = TransactionSizes { nodes: 3, replicas: 3, message_bytes: 1_400, record: false };
-    let (_, _, half, memory) = found(node(1), Incarnation::FIRST, &Ledger::new(8), &sizes);
+    let (_, _, half, memory) = found(node(1), 1, (&Ledger::new(8), &sizes), None);
     assert!(memory.iter().any(|byte| *byte != 0), "a founder has the accounts");
     (half, Card { memory, ..Card::default() })
 }
@@ -245,7 +245,7 @@ fn a_next_life_of_transactions_begins_with_nothing() {
 
 #[test]
 fn halves_know_how_many_clients_they_remember() {
-    let sessions = SessionHalf::new(Incarnation::FIRST, &[1]);
+    let sessions = SessionHalf::new(1, &[1]);
     let (transactions, _) = transactions();
     for counted in [sessions.sessions(), transactions.sessions()] {
         assert!(matches!(counted, Some((0, 1_000..))), "{counted:?}");
@@ -255,7 +255,7 @@ fn halves_know_how_many_clients_they_remember() {
 #[test]
 fn a_call_in_a_session_reaches_the_engine_once_and_its_answer_the_client() {
     const CALL: u8 = 5;
-    let mut half = SessionHalf::new(Incarnation::FIRST, &[CALL]);
+    let mut half = SessionHalf::new(1, &[CALL]);
     let mut card = Card::default();
     let mut client = weft_session::Client::new(ClientParameters::new(77, 1));
     client.start(at_us(0), None, Body { kind: CALL, bytes: b"call" }).unwrap();

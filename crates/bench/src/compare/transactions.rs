@@ -50,7 +50,7 @@ impl Contender for TransactionsContender {
                 message_bytes: DATAGRAM_BYTES - HEADERS,
                 record: false,
             };
-            vec![EngineChoice::Transactions(&*LEDGER, sizes)]
+            vec![EngineChoice::Transactions(&*LEDGER, sizes, None)]
         })
     }
 

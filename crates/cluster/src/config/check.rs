@@ -191,12 +191,13 @@ fn check_engines(
 ) -> Result<EnginesConfig, String> {
     let nodes = peers.len();
     let kv_section = document.table(&keys::KV)?;
-    let data_dir = kv_section.file(&keys::DATA_DIR)?;
     let kv =
         kv_section.is_there().then(|| check_kv(&kv_section, (mtu_bytes, seal_bytes), peers)).transpose()?;
-    let transactions = document.table(&keys::TRANSACTIONS)?;
-    let transactions =
-        transactions.is_there().then(|| check_transactions(&transactions, nodes)).transpose()?;
+    let transactions_section = document.table(&keys::TRANSACTIONS)?;
+    let transactions = transactions_section
+        .is_there()
+        .then(|| check_transactions(&transactions_section, nodes))
+        .transpose()?;
     if transactions.is_some() && mtu_bytes - seal_bytes < TRANSACTIONS_MTU_BYTES {
         let reason = format_args!(
             "[transactions] needs packets of {} bytes or more",
@@ -232,11 +233,14 @@ fn check_engines(
     let lock = document.table(&keys::LOCK)?;
     let lock =
         if lock.is_there() { Some(LockConfig { locks: lock.number_u32(&keys::LOCKS)? }) } else { None };
-    let engines = EnginesConfig { kv, transactions, objects, logs, rounds, lock, data_dir };
-    if engines.data_dir.is_some() && engines.slots().len() > 1 {
-        let reason =
-            "only the store keeps its data on disk: give it a cluster of its own, without other engines";
-        return Err(kv_section.refuse(&keys::DATA_DIR, reason));
+    let mut engines = EnginesConfig { kv, transactions, objects, logs, rounds, lock, data_dir: None };
+    for section in [&kv_section, &transactions_section] {
+        let Some(data_dir) = section.file(&keys::DATA_DIR)? else { continue };
+        if engines.slots().len() > 1 {
+            let reason = "an engine with its data on disk needs a cluster of its own, without other engines";
+            return Err(section.refuse(&keys::DATA_DIR, reason));
+        }
+        engines.data_dir = Some(data_dir);
     }
     match engines.slots().len() {
         0 => Err("there is no engine: add [kv], [transactions], [[object]], [[log]], [rounds] or [lock]"

@@ -32,7 +32,8 @@ pub struct EnginesConfig {
     pub logs: Vec<LogConfig>,
     /// Synchronous rounds.
     pub rounds: Option<RoundsConfig>,
-    /// The folder in which each node keeps the file with its data, if the key-value store is durable.
+    /// The folder in which each node keeps the file with its data, if the cluster's one engine, the key-value store or
+    /// transactions, keeps its data on disk.
     pub data_dir: Option<PathBuf>,
     /// Locks with fencing tokens.
     pub lock: Option<LockConfig>,

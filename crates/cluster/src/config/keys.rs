@@ -327,7 +327,7 @@ pub(super) const TRANSACTIONS: Table = Table {
     is_array: false,
     is_required: false,
     meaning: "Transactions over shards, one for each node. They need packets of 1400 bytes or more.",
-    keys: &[&PROCEDURES, &SIZE, &REPLICAS, &RECORD],
+    keys: &[&PROCEDURES, &SIZE, &REPLICAS, &DATA_DIR, &RECORD],
 };
 pub(super) const OBJECT: Table = Table {
     name: "object",

@@ -427,7 +427,7 @@ fn files_of_earlier_versions_are_told_where_their_keys_go() {
 }
 
 #[test]
-fn a_store_on_disk_has_a_cluster_of_its_own() {
+fn an_engine_on_disk_has_a_cluster_of_its_own() {
     let text = |more: &str| {
         format!(
             "[membership]\naddress = \"127.0.0.9:4794\"\n[[node]]\naddress = \"10.0.0.1\"\n\
@@ -455,7 +455,22 @@ fn a_store_on_disk_has_a_cluster_of_its_own() {
     assert_eq!(ClusterConfig::parse(&config.to_toml()), Ok(config));
     assert_eq!(parse("durability = \"sync\"\n").map(|config| lag_of(&config)), Ok(None));
     let error = ClusterConfig::parse(&text("[[log]]\nname = \"events\"\n")).unwrap_err();
-    assert!(error.contains("[kv] data_dir = \"data\": only the store keeps its data on disk"), "{error}");
+    assert!(
+        error
+            .contains("[kv] data_dir = \"data\": an engine with its data on disk needs a cluster of its own"),
+        "{error}"
+    );
+    let transactions = "procedures = \"ledger\"\nsize = 1\n";
+    let error = ClusterConfig::parse(&text(&format!("[transactions]\n{transactions}"))).unwrap_err();
+    assert!(error.contains("[kv] data_dir = \"data\": an engine with its data on disk needs"), "{error}");
+    let both = text(&format!("[transactions]\n{transactions}data_dir = \"data\"\n"));
+    let of_kv = "[kv]\ndata_dir = \"data\"\n";
+    let error = ClusterConfig::parse(&both.replace(of_kv, "[kv]\n")).unwrap_err();
+    assert!(error.contains("[transactions] data_dir = \"data\": an engine with its data on disk"), "{error}");
+    let config = ClusterConfig::parse(&both.replace(of_kv, "")).unwrap();
+    assert_eq!(config.engines.data_dir, Some(PathBuf::from("data")));
+    assert_eq!(config.engines.durable_copies(), 0);
+    assert_eq!(ClusterConfig::parse(&config.to_toml()), Ok(config));
     let error = ClusterConfig::parse(&text("").replace("\"data\"", "\"\"")).unwrap_err();
     assert!(error.contains("[kv] data_dir = \"\": give the name of a folder"), "{error}");
 }

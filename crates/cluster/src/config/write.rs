@@ -86,6 +86,9 @@ pub(super) fn write(config: &ClusterConfig, has_comments: bool) -> String {
         out.text(&keys::PROCEDURES, &transactions.procedures);
         out.line(&keys::SIZE, transactions.size);
         out.line(&keys::REPLICAS, transactions.replicas);
+        if let Some(data_dir) = &engines.data_dir {
+            out.file(&keys::DATA_DIR, data_dir);
+        }
         if let Some(path) = &transactions.record {
             out.file(&keys::RECORD, path);
         }

@@ -14,8 +14,9 @@ use weft_txn::host_port::HostMessage;
 use weft_waist::{Configuration, Epoch, NodeId};
 
 use crate::half::{HostHalf, HostIo};
+use crate::log::{EngineLog, FoundAgain};
 use crate::processes::SESSIONS;
-use crate::transactions::log::{Journal, TransactionLog};
+use crate::transactions::log::Journal;
 
 /// The host half of the engine that runs transactions.
 pub struct TransactionHalf {
@@ -42,15 +43,15 @@ impl fmt::Debug for TransactionHalf {
 }
 
 impl TransactionHalf {
-    /// A half in this incarnation of the node. `loaded` is a half with the initial objects of a founder; then the
-    /// host's memory and the engine must have them, too. Without it, all of them are empty. `empty` makes a half
-    /// without objects.
-    pub fn new(incarnation: Incarnation, loaded: Option<Half>, empty: Box<dyn Fn() -> Half>) -> Self {
+    /// A half whose sessions with clients have numbers from `first_session` on. `loaded` is a half with the initial
+    /// objects of a founder; then the host's memory and the engine must have them, too. Without it, all of them are
+    /// empty. `empty` makes a half without objects.
+    pub fn new(first_session: u64, loaded: Option<Half>, empty: Box<dyn Fn() -> Half>) -> Self {
         Self {
             is_loaded: loaded.is_some(),
             half: loaded.unwrap_or_else(&empty),
             empty,
-            sessions: Sessions::new(incarnation.get(), SESSIONS),
+            sessions: Sessions::new(first_session, SESSIONS),
             journal: None,
             finished: VecDeque::new(),
             payload: Vec::new(),
@@ -59,19 +60,18 @@ impl TransactionHalf {
 
     /// The same half with a log on disk. If that has data, the half must be loaded with a founder's objects.
     #[must_use]
-    pub fn with_log(
-        self,
-        log: TransactionLog,
-        node: NodeId,
-        engine: &Parameters,
-        tables: HalfTables,
-    ) -> Self {
+    pub fn with_log(self, log: EngineLog, node: NodeId, engine: &Parameters, tables: HalfTables) -> Self {
         Self { journal: Some(Box::new(Journal::new(log, node, engine, tables))), ..self }
     }
 
     /// The error of the disk that makes the node stop, if there was one.
     pub fn failure(&self) -> Option<&DiskError> {
         self.journal.as_ref().and_then(|journal| journal.failure())
+    }
+
+    /// What was found on the disk, once the node serves with it, or why it cannot be used.
+    pub fn found_again(&self) -> Option<FoundAgain> {
+        self.journal.as_ref().and_then(|journal| journal.found_again())
     }
 
     /// The executions and tables.

@@ -8,7 +8,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use weft_cluster::Incarnation;
-use weft_store::{Damage, Disk, DiskError, RecoveryError};
+use weft_store::{Disk, DiskError, RecoveryError};
 use weft_txn::host::{Half, HalfTables, Replay};
 use weft_txn::host_port::{HostKind, HostMessage, LOG_TOKEN};
 use weft_txn::journal::{self, Entry};
@@ -18,7 +18,7 @@ use weft_txn::{Cursor, Parameters, TransactionId};
 use weft_waist::{Epoch, NodeId};
 
 use crate::half::HostIo;
-use crate::log::{self, HostLog, Room};
+use crate::log::{self, EngineLog, FoundAgain, HostLog, Room};
 
 /// Bytes of a page in a snapshot.
 const PAGE_BYTES: usize = 8 << 10;
@@ -30,21 +30,12 @@ pub fn transaction_store(engine: &Parameters, tables: &HalfTables) -> weft_store
     log::store_parameters(tables.table_bytes() + engine.log_bytes + engine.nodes * engine.window * 16)
 }
 
-/// A log of transactions that was opened on a disk, or a new one.
-#[derive(Debug)]
-pub struct TransactionLog {
-    log: HostLog,
-    found: Vec<Vec<u8>>,
-}
-
-impl TransactionLog {
-    /// Opens the log on a disk, or creates one for a node that starts without data, in incarnation `fresh`. `wait`
-    /// returns when a flush may have ended.
+impl EngineLog {
+    /// As [`EngineLog::of_store`], of transactions. A node that had not finished its copy starts without data, too.
     ///
     /// # Errors
-    /// The disk fails, or has a log of an engine with other sizes. A damaged log is no error: the node starts
-    /// without data and fetches it from its peers. So does a node that had not finished its copy.
-    pub fn open(
+    /// As [`EngineLog::of_store`].
+    pub fn of_transactions(
         sizes: weft_store::Parameters,
         disk: Box<dyn Disk + Send>,
         fresh: Incarnation,
@@ -57,21 +48,6 @@ impl TransactionLog {
         })?;
         let found = content.parts.into_iter().chain(content.records).collect();
         Ok(Self { log, found })
-    }
-
-    /// The incarnation to which the data belongs.
-    pub fn incarnation(&self) -> Incarnation {
-        self.log.incarnation()
-    }
-
-    /// Damage that was found in the log when it was opened, if any.
-    pub const fn damage(&self) -> Option<Damage> {
-        self.log.damage()
-    }
-
-    /// Whether the log has data of the node.
-    pub const fn has_data(&self) -> bool {
-        !self.found.is_empty()
     }
 }
 
@@ -121,11 +97,14 @@ pub(super) struct Journal {
     whole: Option<Epoch>,
     /// Whether the present snapshot was begun after that.
     saves_copy: bool,
+    /// What was replayed, until the node serves with it.
+    replayed: Option<FoundAgain>,
+    found_again: Option<FoundAgain>,
 }
 
 impl Journal {
-    pub fn new(log: TransactionLog, node: NodeId, engine: &Parameters, tables: HalfTables) -> Self {
-        let TransactionLog { log, found } = log;
+    pub fn new(log: EngineLog, node: NodeId, engine: &Parameters, tables: HalfTables) -> Self {
+        let EngineLog { log, found } = log;
         let shards = (0..engine.replicas).map(|step| (node.index() + engine.nodes - step) % engine.nodes);
         Self {
             log,
@@ -143,12 +122,19 @@ impl Journal {
             snapshot: None,
             whole: None,
             saves_copy: false,
+            replayed: None,
+            found_again: None,
         }
     }
 
     /// The error of the disk that makes the node stop, if there was one.
     pub const fn failure(&self) -> Option<&DiskError> {
         self.log.failure()
+    }
+
+    /// What the node continues with, once it serves again after a replay, or why it does not.
+    pub const fn found_again(&self) -> Option<FoundAgain> {
+        self.found_again
     }
 
     /// Whether there is something to replay.
@@ -161,7 +147,8 @@ impl Journal {
         let mut replay = Replay::new(self.nodes, self.window);
         let found = std::mem::take(&mut self.found);
         let replayed = found.iter().try_for_each(|entry| half.replay(&mut replay, entry, memory));
-        if replayed.and_then(|()| half.end_replay(&replay, memory)).is_err() {
+        if let Err(error) = replayed.and_then(|()| half.end_replay(&replay, memory)) {
+            self.found_again = Some(FoundAgain::Nothing(error));
             return half.abandon_replay();
         }
         for (number, id, length) in replay.pending() {
@@ -169,6 +156,8 @@ impl Journal {
             self.written += length as u64;
         }
         self.next_number = replay.next_number();
+        self.replayed =
+            Some(FoundAgain::Transactions { epoch: replay.epoch(), unapplied: self.unapplied.len() });
     }
 
     /// Forgets everything: the node's next incarnation starts without data.
@@ -177,7 +166,7 @@ impl Journal {
         (self.written, self.next_number, self.received, self.told) = (0, 0, 0, 0);
         self.unapplied.clear();
         self.messages.clear();
-        (self.snapshot, self.whole) = (None, None);
+        (self.snapshot, self.whole, self.replayed) = (None, None, None);
     }
 
     /// Handles a message of the card, before the half does.
@@ -189,7 +178,7 @@ impl Journal {
             }
             HostMessage::Entry { bytes } => {
                 self.log.append(bytes);
-                self.forget_aborted(bytes);
+                self.note_entry(bytes);
                 self.count_message();
             }
             HostMessage::Decided { upto } => {
@@ -217,9 +206,10 @@ impl Journal {
         }
     }
 
-    /// Forgets the records that are not to be applied any more, according to an entry.
-    fn forget_aborted(&mut self, entry: &[u8]) {
+    /// Forgets the records that are not to be applied any more according to an entry, and notes that the node serves.
+    fn note_entry(&mut self, entry: &[u8]) {
         match Entry::parse(entry).expect("written by the card") {
+            Entry::Opening { .. } => self.found_again = self.replayed.take().or(self.found_again),
             Entry::Dropped { id } => self.unapplied.retain(|record| record.id != id),
             Entry::Verdicts(verdicts) => {
                 let aborted = verdicts.iter().flatten().filter(|(_, verdict)| *verdict == Verdict::Aborted);
@@ -366,4 +356,133 @@ impl Journal {
 /// The ring of the card's log in the host's memory.
 fn ring<'a>(tables: &HalfTables, memory: &'a [u8]) -> &'a [u8] {
     &memory[tables.log_address as usize..][..tables.log_bytes]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddrV4;
+
+    use weft_nic::HostCommand;
+    use weft_time::Instant;
+    use weft_txn::client::ClientMessage;
+    use weft_waist::NodeSet;
+
+    use super::*;
+    use crate::half::{CardPort, HostHalf};
+    use crate::log::Loss;
+    use crate::log::tests::Shared;
+    use crate::transactions::{Ledger, TransactionHalf, TransactionSizes, found};
+
+    const SIZES: weft_store::Parameters = weft_store::Parameters::new(20, 64, 320);
+
+    fn incarnation(number: u64) -> Incarnation {
+        Incarnation::new(number).unwrap()
+    }
+
+    fn open(disk: &Shared, fresh: u64) -> EngineLog {
+        let ends = disk.clone();
+        let log =
+            EngineLog::of_transactions(SIZES, Box::new(disk.clone()), incarnation(fresh), || ends.wait());
+        log.unwrap()
+    }
+
+    /// A disk with these entries, written in incarnation 7.
+    fn disk_with(entries: &[&[u8]]) -> Shared {
+        let disk = Shared::new(&SIZES, 1);
+        let EngineLog { mut log, .. } = open(&disk, 7);
+        entries.iter().for_each(|entry| log.append(entry));
+        assert!(log.pump());
+        while log.durable() < log.next_record() {
+            disk.wait();
+            assert!(log.pump());
+        }
+        disk
+    }
+
+    /// What a node writes that begins to serve in this epoch.
+    fn opening(epoch: u32) -> Vec<u8> {
+        let full = NodeSet::first(3).bits().to_be_bytes();
+        [&[5][..], &epoch.to_be_bytes(), &full, &[0; 2]].concat()
+    }
+
+    /// The memory of a host, and what was answered to clients.
+    #[derive(Default)]
+    struct Card {
+        memory: Vec<u8>,
+        calls: Vec<u8>,
+        answers: Vec<(u8, Vec<u8>)>,
+    }
+
+    impl CardPort for Card {
+        fn submit(&mut self, command: HostCommand<'_>) {
+            match command {
+                HostCommand::Call { kind, .. } => self.calls.push(kind),
+                HostCommand::Respond { kind, payload, .. } => self.answers.push((kind, payload.to_vec())),
+                other => panic!("the half has no reason for {other:?}"),
+            }
+        }
+
+        fn host_memory(&mut self) -> &mut Vec<u8> {
+            &mut self.memory
+        }
+    }
+
+    /// A process of node 1 that starts with this log.
+    fn process(first_session: u64, log: EngineLog) -> (TransactionHalf, Card) {
+        let sizes = TransactionSizes { nodes: 3, replicas: 3, message_bytes: 1_400, record: false };
+        let node = NodeId::new(1).unwrap();
+        let (_, _, mut half, memory) = found(node, first_session, (&Ledger::new(8), &sizes), Some(log));
+        let mut card = Card { memory, ..Card::default() };
+        half.begin(&mut HostIo::new(0, &mut card));
+        (half, card)
+    }
+
+    #[test]
+    fn what_a_node_had_not_copied_completely_is_no_data() {
+        let has_all = |disk: &Shared| {
+            let log = open(disk, 9);
+            (log.has_data(), log.incarnation().get(), log.loss())
+        };
+        assert_eq!(has_all(&disk_with(&[])), (false, 9, None), "there was nothing");
+        assert_eq!(has_all(&disk_with(&[&opening(1)])), (true, 7, None), "a founder has all");
+        assert_eq!(has_all(&disk_with(&[&opening(2)])), (false, 9, Some(Loss::Incomplete)));
+    }
+
+    /// A node that starts with its data keeps its incarnation. A call that a client has made in a session of the
+    /// former process must not find a session of the same number.
+    #[test]
+    fn a_process_with_the_data_of_a_former_one_numbers_its_sessions_anew() {
+        const FIRST: u64 = 500;
+        let log = open(&disk_with(&[&opening(1)]), 9);
+        assert_eq!(log.incarnation(), incarnation(7));
+        let (mut half, mut card) = process(FIRST, log);
+        let mut hello = Vec::new();
+        let kind = ClientMessage::Hello { client: 3 }.encode(&mut hello) as u8;
+        let client: SocketAddrV4 = "127.0.0.1:9".parse().unwrap();
+        let io = &mut HostIo::new(0, &mut card);
+        half.requested(Instant::ZERO, client, (kind, &hello), true, io);
+        half.settle(Instant::ZERO, io);
+        let [(kind, answer)] = &card.answers[..] else { panic!("one answer: {:?}", card.answers) };
+        let welcome = ClientMessage::parse(*kind, answer).unwrap();
+        assert_eq!(welcome, ClientMessage::Welcome { client: 3, session: FIRST });
+    }
+
+    #[test]
+    fn a_node_tells_what_it_continues_with_once_it_serves() {
+        let (mut half, mut card) = process(1, open(&disk_with(&[&opening(1)]), 9));
+        assert_eq!(half.found_again(), None);
+        let entry = (HostKind::Entry as u8, &opening(2)[..]);
+        half.replied(Instant::ZERO, LOG_TOKEN, entry, &mut HostIo::new(0, &mut card));
+        let found = half.found_again().unwrap();
+        assert_eq!(found, FoundAgain::Transactions { epoch: Epoch(1), unapplied: 0 });
+        assert!(found.to_string().starts_with("continues after epoch 1 "), "{found}");
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_replayed_is_told_of_and_no_data() {
+        let (mut half, mut card) = process(1, open(&disk_with(&[&opening(1), b"?"]), 9));
+        half.settle(Instant::ZERO, &mut HostIo::new(0, &mut card));
+        assert_eq!(card.calls, [HostKind::Mismatch as u8]);
+        assert!(matches!(half.found_again(), Some(FoundAgain::Nothing(_))));
+    }
 }

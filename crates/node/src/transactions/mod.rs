@@ -10,5 +10,5 @@ mod tables;
 pub use application::Application;
 pub use half::TransactionHalf;
 pub use ledger::{Ledger, LedgerRefusal};
-pub use log::{TransactionLog, transaction_store};
+pub use log::transaction_store;
 pub use tables::{TransactionSizes, found};

@@ -1,13 +1,13 @@
 //! Sizes of a node's tables.
 
-use weft_cluster::Incarnation;
 use weft_time::Duration;
 use weft_txn::host::{Half, HalfParameters, HalfTables, Local};
 use weft_txn::store::{IndexParameters, Precision, Shape};
 use weft_txn::{Parameters, Placement, Transactions};
 use weft_waist::{Memory, NodeId};
 
-use super::{Application, TransactionHalf};
+use super::{Application, TransactionHalf, transaction_store};
+use crate::log::EngineLog;
 
 /// Objects per hundred slots, and the displacement limit D_m, both from Xenic's table 2.
 const OCCUPANCY_PERCENT: u64 = 90;
@@ -49,6 +49,12 @@ impl TransactionSizes {
         }
     }
 
+    /// The sizes of the log on disk of a node that runs this application.
+    pub(crate) fn log(&self, application: &dyn Application) -> weft_store::Parameters {
+        let parameters = self.parameters();
+        transaction_store(&parameters, &tables(application, &parameters).1)
+    }
+
     /// An attempt takes some hundred microseconds in a process, so earlier retries would be useless.
     fn half(&self) -> HalfParameters {
         HalfParameters {
@@ -62,14 +68,15 @@ impl TransactionSizes {
 }
 
 /// The engine of a node in a process, with its memory, its host half, and the memory of the host: all with the
-/// initial objects of a founder. A node that joins later empties them before it serves.
+/// initial objects of a founder. A node that joins later empties them before it serves. With a `log`, the node keeps
+/// its data on disk. `first_session`: see [`TransactionHalf::new`].
 pub fn found(
     node: NodeId,
-    incarnation: Incarnation,
-    application: &dyn Application,
-    sizes: &TransactionSizes,
+    first_session: u64,
+    (application, sizes): (&dyn Application, &TransactionSizes),
+    log: Option<EngineLog>,
 ) -> (Transactions, Memory, TransactionHalf, Vec<u8>) {
-    let parameters = sizes.parameters();
+    let parameters = Parameters { has_disk: log.is_some(), ..sizes.parameters() };
     let (placement, tables) = tables(application, &parameters);
     let procedures = application.procedures();
     let mut engine = Transactions::new(parameters, procedures.clone(), placement);
@@ -84,7 +91,12 @@ pub fn found(
     half.room().into_iter().for_each(|room| engine.learn_room(room));
     let memory = Memory::new(Transactions::memory_bytes(&parameters, &placement));
     let empty = Box::new(move || Half::new(procedures.clone(), half_parameters, Some(tables)));
-    (engine, memory, TransactionHalf::new(incarnation, Some(half), empty), host_memory)
+    let half = TransactionHalf::new(first_session, Some(half), empty);
+    let half = match log {
+        Some(log) => half.with_log(log, node, &parameters, tables),
+        None => half,
+    };
+    (engine, memory, half, host_memory)
 }
 
 /// The table of a node, for all shards that it replicates, and the index on the card in front of it.

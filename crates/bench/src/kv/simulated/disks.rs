@@ -1,7 +1,7 @@
 //! The disks of a simulated cluster of stores.
 
 use weft_cluster::Incarnation;
-use weft_node::{KvHalf, KvLog};
+use weft_node::{EngineLog, KvHalf};
 use weft_sim::MachineDisk;
 use weft_store::Parameters;
 use weft_waist::{NodeId, NodeSet, View};
@@ -86,9 +86,9 @@ impl StoreDisks {
     /// none.
     pub(super) fn open(&self, node: NodeId, fresh: Incarnation) -> (KvHalf, Incarnation, MachineDisk) {
         let disk = self.disks.repaired(node);
-        let log = KvLog::with_sizes(self.sizes(), Box::new(disk.clone()), fresh, || disk.wait())
+        let log = EngineLog::of_store(self.sizes(), Box::new(disk.clone()), fresh, || disk.wait())
             .expect("a disk that works has been made for this store");
-        let is_lost = log.damage().is_some();
+        let is_lost = log.loss().is_some();
         if is_lost {
             disk.is_whole_again();
         }

@@ -11,7 +11,7 @@ use weft_harness::{
     Planted, SimulatedNode, Views, clock, incarnation, node_id, running, soft_nic,
 };
 use weft_nic::SoftNic;
-use weft_node::{TransactionHalf, TransactionLog, transaction_store};
+use weft_node::{EngineLog, TransactionHalf, transaction_store};
 use weft_sim::{
     CostProfile, Director, DiskFault, FaultPlan, HostMeter, HostThreads, MachineDisk, MachineId, Machines,
     NicMachine, PlanError, PortConfig, Stream, SwitchConfig,
@@ -350,7 +350,7 @@ impl NodeBuilder {
             Half::new(procedures.clone(), calls, Some(tables))
         };
         let mut host_memory = vec![0; tables.table_address as usize + tables.table_bytes()];
-        let has_data = log.as_ref().is_some_and(TransactionLog::has_data);
+        let has_data = log.as_ref().is_some_and(EngineLog::has_data);
         let loaded = (life == 0 || has_data).then(|| {
             let mut half = empty();
             for step in 0..parameters.replication {
@@ -362,11 +362,12 @@ impl NodeBuilder {
             half
         });
         let meter = HostMeter::new(workload.procedures().names());
-        let incarnation = log.as_ref().map_or_else(|| incarnation(life), TransactionLog::incarnation);
+        let fresh = incarnation(life);
+        let incarnation = log.as_ref().map_or(fresh, EngineLog::incarnation);
         let seed = parameters.seed ^ u64::from(life) << 32;
         // After each restart the node has new clients.
         let lanes = (0..parameters.lanes).map(|lane| life * parameters.lanes as u32 + lane as u32);
-        let half = TransactionHalf::new(incarnation, loaded, Box::new(empty));
+        let half = TransactionHalf::new(fresh.get(), loaded, Box::new(empty));
         let half = match log {
             Some(log) => half.with_log(log, node_id(node), sizes, tables),
             None => half,
@@ -396,13 +397,15 @@ impl NodeBuilder {
     }
 
     /// Opens the log of a node that starts, if the nodes have disks.
-    fn open(&self, node: usize, life: u32) -> (Option<TransactionLog>, Option<MachineDisk>) {
+    fn open(&self, node: usize, life: u32) -> (Option<EngineLog>, Option<MachineDisk>) {
         let Some(disks) = &self.disks else { return (None, None) };
         let disk = disks.repaired(node_id(node));
         let open =
-            TransactionLog::open(disks.sizes(), Box::new(disk.clone()), incarnation(life), || disk.wait());
+            EngineLog::of_transactions(disks.sizes(), Box::new(disk.clone()), incarnation(life), || {
+                disk.wait()
+            });
         let log = open.expect("a disk that works has been made for this store");
-        if log.damage().is_some() {
+        if log.loss().is_some() {
             disk.is_whole_again();
         }
         (Some(log), Some(disk))

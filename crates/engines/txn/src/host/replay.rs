@@ -8,6 +8,8 @@
 
 use std::collections::VecDeque;
 
+use weft_waist::Epoch;
+
 use crate::host_port::{HostKind, LOG_TOKEN};
 use crate::journal::{self, Entry, State};
 use crate::log;
@@ -80,6 +82,11 @@ impl Replay {
             pending: VecDeque::new(),
             next_number: 0,
         }
+    }
+
+    /// The last epoch in which the node served.
+    pub const fn epoch(&self) -> Epoch {
+        self.base.epoch
     }
 
     /// The number of the next record.
@@ -261,7 +268,7 @@ impl Half {
 #[cfg(test)]
 mod tests {
     use weft_time::Instant;
-    use weft_waist::{Epoch, NODES_MAX, NodeId, NodeSet};
+    use weft_waist::{NODES_MAX, NodeId, NodeSet};
 
     use super::*;
     use crate::host::{HalfParameters, HalfTables};
