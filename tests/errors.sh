@@ -116,6 +116,9 @@ expect 'nothing is registered as `tpcc`' "$weft" bench txn-net --workload tpcc
 expect 'cannot hold 3 replicas' "$weft" bench txn-net --nodes 2 --replication 3
 expect 'there are 3 nodes' "$weft" bench txn-net --kill 3
 expect 'the only replica' "$weft" bench txn-net --kill 0 --replication 1
+expect 'while their data is in memory' "$weft" bench txn-net --kill all
+expect 'give the number of a node, or all' "$weft" bench txn-net --kill none
+expect 'nowhere: there is no such folder' "$weft" bench txn-net --data-dir nowhere
 expect 'size of 2 to 2400000' "$weft" bench txn-net --size 1
 expect 'first half second' "$weft" bench txn-net --seconds 0.5
 expect 'no multi-hop to leave out' "$weft" bench txn --workload smallbank --system fasst --without multi-hop

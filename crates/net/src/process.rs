@@ -274,6 +274,11 @@ impl ChildProcess {
         let _ = self.child.wait();
     }
 
+    /// As [`ChildProcess::kill`], without waiting: for several children that end at the same time.
+    pub fn begin_kill(&mut self) {
+        self.signal(libc::SIGKILL);
+    }
+
     /// Freezes the child (SIGSTOP): it is alive but does nothing, as in a very long pause.
     pub fn pause(&mut self) {
         self.signal(libc::SIGSTOP);

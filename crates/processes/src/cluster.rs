@@ -176,10 +176,12 @@ impl Cluster {
         Ok(())
     }
 
-    /// Kills the process of a node.
-    pub fn kill_node(&mut self, node: u32) {
-        // Dropping a process kills it and waits until it is gone.
-        self.nodes[node as usize].process = None;
+    /// Kills the processes of these nodes at the same time.
+    pub fn kill_nodes(&mut self, nodes: &[usize]) {
+        let killed = nodes.iter().filter_map(|node| self.nodes[*node].process.take());
+        let mut killed: Vec<ChildProcess> = killed.collect();
+        // Dropping them waits until they are gone.
+        killed.iter_mut().for_each(ChildProcess::begin_kill);
     }
 
     /// Reads the output of the processes.

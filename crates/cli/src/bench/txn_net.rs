@@ -1,5 +1,9 @@
 //! `weft bench txn-net`: measures transactions across real processes, checked for strict serializability.
 
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
 use clap::Args;
 use weft_applications::WorkloadName;
 use weft_applications::{ApplicationName, application};
@@ -27,8 +31,8 @@ const DEFINITIONS: &str = "\
 Each node is a process of its own with one shard, and so is the membership service. All clients share one port and \
 one thread, with one outstanding transaction each. Throughput counts the transactions, after the first half second, \
 that committed or ended by a decision of their procedure (for example, too little money). Latency is from a client's \
-first call to its last answer. Nodes keep all data in memory, and a transaction is committed when all live replicas \
-have logged its writes.
+first call to its last answer. A transaction is committed when all live replicas have logged its writes: in memory, or \
+with --data-dir on disk.
 
 All reads and writes are recorded during the measurement. At the end the history of all clients is checked for strict \
 serializability, the final state of every replica against that history, and the workload's invariants.";
@@ -55,15 +59,48 @@ pub(crate) struct TxnNetOptions {
     /// Duration in seconds, including the unmeasured first half second [default: 5]
     #[arg(long, value_name = "S", value_parser = parse::seconds, default_value_if(QUICK, IS_GIVEN, "1"))]
     seconds: Option<Duration>,
-    /// Kill this node (SIGKILL) after a third of the duration and restart it after half of it
-    #[arg(long, value_name = "NODE")]
-    kill: Option<usize>,
+    /// Keep the nodes' data on disk, in a folder in DIR that is removed at the end [default: in memory]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Kill this node (SIGKILL), or all at once, after a third of the duration and restart it after half of it
+    #[arg(long, value_name = "NODE|all")]
+    kill: Option<Victims>,
+    /// Kill and restart so many times, each in an equal part of the duration
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "kill", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    kills: u32,
     /// How long a process polls before it sleeps, in µs; 0 where other processes need the cores [default: 50]
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     spin_us: Option<u64>,
     /// Seed of the calls and their arguments; how calls interleave depends on timing
     #[arg(long, value_name = "N", default_value_t = SEED)]
     seed: u64,
+}
+
+/// Which nodes are killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Victims {
+    One(usize),
+    All,
+}
+
+impl FromStr for Victims {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "all" => Ok(Self::All),
+            _ => text.parse().map(Self::One).map_err(|_| "give the number of a node, or all"),
+        }
+    }
+}
+
+impl fmt::Display for Victims {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::One(node) => node.fmt(f),
+            Self::All => f.write_str("all"),
+        }
+    }
 }
 
 impl Task for TxnNetOptions {
@@ -104,16 +141,26 @@ impl TxnNetOptions {
         }
         application(self.workload.name(), size, nodes)
             .map_err(|error| Failure::new(format!("--size {size}: {error}")))?;
-        if let Some(kill) = self.kill {
-            if kill >= nodes {
-                return Err(Failure::new(format!("node {kill} cannot be killed: there are {nodes} nodes")));
+        let data_dir = self.data_dir()?;
+        let kill = match self.kill {
+            None => Vec::new(),
+            Some(Victims::One(node)) if node >= nodes => {
+                return Err(Failure::new(format!("node {node} cannot be killed: there are {nodes} nodes")));
             }
-            if replicas == 1 {
+            Some(Victims::One(_)) if replicas == 1 && data_dir.is_none() => {
                 return Err(Failure::new(
-                    "a node that holds the only replica of a shard cannot be killed; choose --replication 2 or more",
+                    "a node that holds the only replica of a shard in memory cannot be killed; choose --replication 2 \
+                     or more, or give --data-dir",
                 ));
             }
-        }
+            Some(Victims::All) if data_dir.is_none() => {
+                return Err(Failure::new(
+                    "all nodes cannot be killed at once while their data is in memory; give --data-dir",
+                ));
+            }
+            Some(Victims::One(node)) => vec![node],
+            Some(Victims::All) => (0..nodes).collect(),
+        };
         let length = self.seconds.unwrap_or(SECONDS);
         if length <= WARM_UP {
             return Err(Failure::new("the first half second is not measured; choose --seconds 1 or more"));
@@ -126,10 +173,25 @@ impl TxnNetOptions {
             clients: self.clients,
             length,
             warm_up: WARM_UP,
-            kill: self.kill,
+            data_dir,
+            kill,
+            kills: if self.kill.is_some() { self.kills } else { 0 },
             spin: self.spin_us.map_or(SPIN, Duration::from_us),
             seed: self.seed,
         })
+    }
+
+    /// The folder for the nodes' data, as a path that does not depend on where a node runs.
+    fn data_dir(&self) -> Result<Option<PathBuf>, Failure> {
+        let Some(folder) = &self.data_dir else { return Ok(None) };
+        if !folder.is_dir() {
+            return Err(Failure::at(folder, "there is no such folder; create it, or choose another"));
+        }
+        let whole = std::path::absolute(folder).map_err(|error| Failure::at(folder, error))?;
+        match whole.to_str() {
+            Some(_) => Ok(Some(whole)),
+            None => Err(Failure::at(folder, "its name is not UTF-8; choose another")),
+        }
     }
 
     /// The command that repeats the measurement.
@@ -141,7 +203,9 @@ impl TxnNetOptions {
             .given("--replication", self.replication)
             .option("--clients", self.clients)
             .given("--seconds", self.seconds.map(parse::seconds_text))
+            .given("--data-dir", self.data_dir.as_ref().map(|folder| folder.display()))
             .given("--kill", self.kill)
+            .unless(1, "--kills", self.kills)
             .given("--spin-us", self.spin_us)
             .option("--seed", self.seed)
     }
@@ -168,6 +232,7 @@ mod tests {
         for line in [
             "txn-net --workload smallbank --size 10000 --clients 32 --seed 7",
             "txn-net --workload retwis --size 500 --nodes 5 --replication 2 --clients 8 --seconds 3 --kill 4 --spin-us 0 --seed 1",
+            "txn-net --workload smallbank --size 10000 --clients 32 --data-dir data --kill all --kills 3 --seed 7",
         ] {
             assert_eq!(parse(line).unwrap().command().to_string(), format!("weft bench {line}"));
         }
@@ -176,11 +241,15 @@ mod tests {
     #[test]
     fn what_cannot_be_measured_is_refused() {
         assert!(parse("txn-net --workload tpcc").is_err());
+        assert!(parse("txn-net --kill none").is_err());
+        assert!(parse("txn-net --kills 2").is_err(), "of which node?");
         for (line, says) in [
             ("txn-net --workload ledger", "an example to call by hand"),
             ("txn-net --nodes 2 --replication 3", "cannot hold 3 replicas"),
             ("txn-net --kill 3", "there are 3 nodes"),
             ("txn-net --kill 0 --replication 1", "the only replica"),
+            ("txn-net --kill all", "while their data is in memory"),
+            ("txn-net --data-dir nowhere/here", "there is no such folder"),
             ("txn-net --size 1", "size of 2 to 2400000"),
             ("txn-net --seconds 0.5", "first half second"),
         ] {

@@ -300,7 +300,7 @@ impl RealBench {
                 due.pop();
                 let at_ns = clock.monotonic_ns(clock.now());
                 if down {
-                    parts.cluster.kill_node(node);
+                    parts.cluster.kill_nodes(&[node as usize]);
                 } else {
                     parts.cluster.start_node(node)?;
                 }

@@ -10,6 +10,7 @@ mod result;
 
 pub use result::NetTxnResult;
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
@@ -48,12 +49,32 @@ pub struct NetTxnBench {
     pub length: Duration,
     /// Length of the warm-up. Transactions that end in it are not measured.
     pub warm_up: Duration,
-    /// A node that is killed (SIGKILL) after a third of the time, and restarted after half of the time.
-    pub kill: Option<usize>,
+    /// The folder in which the nodes keep their data, in a folder of the run that is removed at the end. `None`: they
+    /// keep it in memory.
+    pub data_dir: Option<PathBuf>,
+    /// The nodes that are killed (SIGKILL) at the same time and then restarted.
+    pub kill: Vec<usize>,
+    /// How often that happens: in each of so many equal parts of the length, the nodes are killed after a third, and
+    /// restarted after half of it.
+    pub kills: u32,
     /// Time for which a process polls before it sleeps.
     pub spin: Duration,
     /// Seed of the calls of the clients.
     pub seed: u64,
+}
+
+/// What happens to the nodes that are killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    Kill,
+    Restart,
+}
+
+/// A folder that is removed at the end of the run.
+fn temporary() -> tempfile::Builder<'static, 'static> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("weft-bench-");
+    builder
 }
 
 impl NetTxnBench {
@@ -72,7 +93,14 @@ impl NetTxnBench {
         mut progress: impl FnMut(u64),
     ) -> Result<NetTxnResult, RealBenchError> {
         let workload = self.application.workload(self.size, self.nodes).expect("what is measured is a load");
-        let folder = tempfile::Builder::new().prefix("weft-bench-").tempdir()?;
+        let folder = temporary().tempdir()?;
+        let data = match &self.data_dir {
+            None => None,
+            Some(path) => {
+                let fail = |source| RealBenchError::Folder { path: path.clone(), source };
+                Some(temporary().tempdir_in(path).map_err(fail)?)
+            }
+        };
         let addresses = Addresses::of_process(std::process::id());
         let settings = ClusterSettings {
             nodes: self.nodes as u32,
@@ -83,6 +111,7 @@ impl NetTxnBench {
                     replicas: self.replicas,
                     record: None,
                 }),
+                data_dir: data.as_ref().map(|data| data.path().to_owned()),
                 ..EnginesConfig::default()
             },
             lease: LEASE,
@@ -115,24 +144,17 @@ impl NetTxnBench {
         let node_addresses: Vec<_> = (0..self.nodes as u32).map(|node| addresses.datagrams(node)).collect();
         let (ended, clients_stop) = (AtomicU64::new(0), Stop::new()?);
         let clients = Clients::new(self, workload, node_addresses, (begin, clock), &ended, &clients_stop);
-        let at = |share: (u64, u64)| begin + self.length * share.0 / share.1;
-        let mut due = Vec::new();
-        if let Some(node) = self.kill {
-            due = vec![(at((1, 2)), node as u32, false), (at((1, 3)), node as u32, true)];
-        }
+        let mut due = self.faults(begin);
         thread::scope(|scope| {
             let running = scope.spawn(|| clients.run(addresses.clients(), self.spin));
             let watched = (|| {
                 while !running.is_finished() {
                     thread::sleep(LOOK_EVERY);
-                    if let Some(&(at, node, down)) = due.last()
-                        && at <= clock.now()
-                    {
-                        due.pop();
-                        if down {
-                            cluster.kill_node(node);
-                        } else {
-                            cluster.start_node(node)?;
+                    match due.pop_if(|(at, _)| *at <= clock.now()) {
+                        None => {}
+                        Some((_, Fault::Kill)) => cluster.kill_nodes(&self.kill),
+                        Some((_, Fault::Restart)) => {
+                            self.kill.iter().try_for_each(|node| cluster.start_node(*node as u32))?;
                         }
                     }
                     cluster.listen()?;
@@ -147,6 +169,17 @@ impl NetTxnBench {
             let told = running.join().expect("a client does not panic");
             watched.and(told)
         })
+    }
+
+    /// What happens to the nodes that are killed, the last first.
+    fn faults(&self, begin: Instant) -> Vec<(Instant, Fault)> {
+        let kills = u64::from(self.kills);
+        let at = |sixths: u64| begin + self.length * sixths / (6 * kills);
+        let times =
+            (0..kills).flat_map(|part| [(at(6 * part + 2), Fault::Kill), (at(6 * part + 3), Fault::Restart)]);
+        let mut faults: Vec<_> = times.collect();
+        faults.reverse();
+        faults
     }
 
     /// Time after which clients begin no new transactions.

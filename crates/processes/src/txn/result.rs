@@ -38,8 +38,12 @@ pub struct NetTxnResult {
     pub replicas: usize,
     /// Number of clients, each with one outstanding transaction.
     pub clients: u32,
-    /// The node that was killed and restarted.
-    pub killed: Option<usize>,
+    /// Whether the nodes had their data on disk.
+    pub on_disk: bool,
+    /// The nodes that were killed at the same time and restarted.
+    pub killed: Vec<usize>,
+    /// How often.
+    pub kills: u32,
     /// Length of the measurement in seconds.
     pub measured_s: f64,
     /// Ended transactions per second: committed, or refused by their procedure.
@@ -99,7 +103,9 @@ impl NetTxnResult {
             nodes: bench.nodes,
             replicas: bench.replicas,
             clients: bench.clients,
-            killed: bench.kill,
+            on_disk: bench.data_dir.is_some(),
+            killed: bench.kill.clone(),
+            kills: bench.kills,
             measured_s,
             throughput_ops_per_s: latency.operations as f64 / measured_s,
             p50_ns: latency.p50_ns,
@@ -137,12 +143,16 @@ impl NetTxnResult {
             .numbers("refused", "", |kind| grouped(kind.refused))
             .numbers("p50", "µs", |kind| microseconds(kind.latency.p50_ns))
             .numbers("p99", "µs", |kind| microseconds(kind.latency.p99_ns));
-        let killed = match self.killed {
-            Some(node) => format!("node {node} killed and started again; "),
-            None => String::new(),
+        let killed = match &self.killed[..] {
+            [] => String::new(),
+            [node] => format!("node {node} killed and started again, {}; ", times(self.kills)),
+            nodes => {
+                format!("{} nodes killed at once and started again, {}; ", nodes.len(), times(self.kills))
+            }
         };
+        let place = if self.on_disk { "data on disk" } else { "data in memory" };
         let mut text = format!(
-            "{table}\n  workload    {} of size {} on each shard, {} processes on loopback, {} replicas, {} clients\n  \
+            "{table}\n  workload    {} of size {} on each shard, {} processes on loopback, {} replicas, {place}, {} clients\n  \
              throughput  {} transactions/s over {:.1} s\n  faults      {killed}{} calls of unknown outcome, {} not begun; longest \
              silence {}\n  checked     {}: {} transactions of all clients, final state of every replica\n  repeat      {}\n",
             self.workload,
@@ -164,4 +174,8 @@ impl NetTxnResult {
         }
         text
     }
+}
+
+fn times(count: u32) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
 }
