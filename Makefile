@@ -106,8 +106,9 @@ campaign: build ## A slice of the fault campaign
 	$(WEFT) sim lock --nodes 5 --seeds 1..4 --faults partial_partition
 	for engine in smr rdt rounds; do $(WEFT) sim clients --engine $$engine --seeds 1..1; done
 
-model: build ## Check the consensus, the log and the register: small clusters exhaustively, more with random schedules
+model: build ## Check the store, the consensus, the log and the register: small clusters exhaustively
 	$(WEFT) check rounds --nodes 3,4 --random 200000
+	$(WEFT) check kv
 	$(WEFT) check smr
 	$(WEFT) check register
 
@@ -207,6 +208,7 @@ nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesi
 	$(CARGO) test --release --locked -p weft-service -p weft-nic --test tests -- --ignored
 	$(WEFT) bench rounds --nodes 3 --rounds 10000000
 	$(CARGO) test --release --locked -p weft-conformance --test tests -- --ignored
+	$(CARGO) test --release --locked -p weft-model --lib -- --ignored
 	$(CARGO) test --release --locked -p weft-rounds --test tests -- --ignored
 	$(CARGO) test --release --locked -p weft-txn --test tests -- --ignored
 	$(CARGO) run --release --locked -p weft-conformance --example stress -- 10000 1

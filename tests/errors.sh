@@ -157,6 +157,7 @@ expect 'is not in 1..=128' "$weft" bench cuda --depth 200
 ldconfig -p 2>/dev/null | grep -q libcuda.so.1 || expect 'no CUDA driver' "$weft" bench cuda
 expect 'unexpected argument' "$weft" check smr --nodes 3
 expect 'unexpected argument' "$weft" check register --nodes 3
+expect 'unexpected argument' "$weft" check kv --nodes 3
 expect 'cannot be used with' "$weft" sim kv --keepers --psp
 expect 'kv is named twice' "$weft" bench compare --engines kv,kv
 expect 'cannot be read' "$weft" check history nowhere.jsonl

@@ -27,50 +27,63 @@ pub struct Explored<Budgets> {
 }
 
 /// What a check asks of its model.
-pub(crate) struct Properties {
+#[derive(Debug)]
+pub struct Properties {
     /// What holds in every state.
-    pub(crate) always: &'static [&'static str],
+    pub always: &'static [&'static str],
     /// What holds in some state if both rivals succeed.
-    pub(crate) both_succeed: &'static str,
+    pub both_succeed: &'static str,
 }
 
 /// A run: the states, each with the action that leaves it.
-pub(crate) type Path<M> = [(<M as Model>::State, Option<<M as Model>::Action>)];
+pub type Path<M> = [(<M as Model>::State, Option<<M as Model>::Action>)];
 
-/// Explores the model. `trace` writes a run as text; `progress` is called with the number of states from time to time.
-pub(crate) fn explore<M, Budgets>(
-    model: M,
-    budgets: Budgets,
-    properties: &Properties,
-    trace: impl Fn(&Path<M>) -> String,
-    threads: usize,
-    mut progress: impl FnMut(u64),
-) -> Explored<Budgets>
-where
-    M: Model + Send + Sync + 'static,
-    M::State: Clone + Debug + PartialEq + Hash + Send + Sync,
-    M::Action: Clone + Debug + PartialEq + Send + Sync,
+/// A model with limits, all of whose states are explored.
+pub trait Explore:
+    Model<
+        State: Clone + Debug + PartialEq + Hash + Send + Sync,
+        Action: Clone + Debug + PartialEq + Send + Sync,
+    > + Send
+    + Sync
+    + Sized
+    + 'static
 {
-    let begin = Clock::now();
-    let mut checker = model.checker().threads(threads).finish_when(HasDiscoveries::AnyFailures).spawn_dfs();
-    while !checker.is_done() {
-        std::thread::sleep(Duration::from_millis(10));
-        progress(checker.unique_state_count() as u64);
-    }
-    for handle in checker.handles() {
-        if let Err(panic) = handle.join() {
-            std::panic::resume_unwind(panic);
+    /// Limits of what may happen.
+    type Budgets: Copy;
+    /// The properties to check.
+    const PROPERTIES: Properties;
+
+    /// The limits of this check.
+    fn budgets(&self) -> Self::Budgets;
+
+    /// A run as text.
+    fn trace(path: &Path<Self>) -> String;
+
+    /// Runs the check. `progress` is called with the number of states from time to time.
+    fn run(self, threads: usize, mut progress: impl FnMut(u64)) -> Explored<Self::Budgets> {
+        let begin = Clock::now();
+        let (budgets, properties) = (self.budgets(), Self::PROPERTIES);
+        let mut checker =
+            self.checker().threads(threads).finish_when(HasDiscoveries::AnyFailures).spawn_dfs();
+        while !checker.is_done() {
+            std::thread::sleep(Duration::from_millis(10));
+            progress(checker.unique_state_count() as u64);
         }
-    }
-    let violation =
-        |property: &'static str| Some((property, trace(&checker.discovery(property)?.into_vec())));
-    Explored {
-        budgets,
-        states: checker.unique_state_count() as u64,
-        transitions: checker.state_count() as u64,
-        properties: properties.always,
-        both_succeed: checker.discovery(properties.both_succeed).is_some(),
-        violations: properties.always.iter().copied().filter_map(violation).collect(),
-        seconds: begin.elapsed().as_secs_f64(),
+        for handle in checker.handles() {
+            if let Err(panic) = handle.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+        let violation =
+            |property: &'static str| Some((property, Self::trace(&checker.discovery(property)?.into_vec())));
+        Explored {
+            budgets,
+            states: checker.unique_state_count() as u64,
+            transitions: checker.state_count() as u64,
+            properties: properties.always,
+            both_succeed: checker.discovery(properties.both_succeed).is_some(),
+            violations: properties.always.iter().copied().filter_map(violation).collect(),
+            seconds: begin.elapsed().as_secs_f64(),
+        }
     }
 }

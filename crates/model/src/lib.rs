@@ -8,14 +8,15 @@
 //! [`Property`] of the [`Cluster`] is checked. A run that violates one is minimised and printed round by round
 //! ([`Schedule`]). [`pipeline`] checks many instances in flight; [`suite`] is what `weft check rounds` runs.
 //!
-//! [`smr`] and [`register`] check the replicated log and the register of the coordinators in the same way, without
-//! rounds; [`exhaustive`] has their result. [`rdt`] lets a solver prove which coordination the methods of replicated
-//! data types need.
+//! [`kv`], [`smr`] and [`register`] check the key-value store, the replicated log and the register of the coordinators
+//! in the same way, without rounds; [`exhaustive`] has their result. [`rdt`] lets a solver prove which coordination the
+//! methods of replicated data types need.
 
 mod adversary;
 mod cluster;
 pub mod exhaustive;
 pub mod explore;
+pub mod kv;
 pub mod pipeline;
 mod printed;
 mod property;

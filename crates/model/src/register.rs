@@ -22,7 +22,7 @@ use weft_register::{
 };
 use weft_time::Instant;
 
-use crate::exhaustive::{Explored, Path, Properties, explore};
+use crate::exhaustive::{Explore, Path, Properties};
 
 const COORDINATORS: usize = 3;
 const PROPOSERS: usize = 2;
@@ -34,8 +34,6 @@ const ANSWERED: &str = "what is answered is chosen";
 const REFUSED: &str = "a conflict has no effect";
 const RECENT: &str = "an answer is not older than the call";
 const BOTH_SET: &str = "both proposers set a value";
-const PROPERTIES: Properties =
-    Properties { always: &[AGREEMENT, ANSWERED, REFUSED, RECENT], both_succeed: BOTH_SET };
 
 /// Limits of the adversary's actions and of the proposers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -154,12 +152,6 @@ impl Exploration {
         Self { planted_bug: Some(bug), ..self }
     }
 
-    /// Runs the check. `progress` is called with the number of states from time to time.
-    pub fn run(self, threads: usize, progress: impl FnMut(u64)) -> Explored<Budgets> {
-        let budgets = self.budgets;
-        explore(self, budgets, &PROPERTIES, trace, threads, progress)
-    }
-
     fn proposer(&self, number: usize) -> Proposer {
         let parameters = ProposerParameters {
             cluster: 0,
@@ -183,42 +175,51 @@ impl Exploration {
     }
 }
 
-/// A run as text.
-fn trace(path: &Path<Exploration>) -> String {
-    let value = |value: &Value| format!("version {} of proposer {}", value.version, value.writer.number);
-    let mut text = String::new();
-    for (world, action) in path {
-        match action {
-            Some(Action::Request { from, to, request, is_answered }) => {
-                let what = match request {
-                    Request::Query => "query".to_owned(),
-                    Request::Prepare { ballot } => format!("prepare {ballot}"),
-                    Request::Accept { ballot, value: offered } => {
-                        format!("accept {ballot}: {}", value(offered))
-                    }
-                };
-                let answer = match world.acceptors[*to].clone().answer(request) {
-                    _ if !is_answered => "the answer is lost".to_owned(),
-                    Answer::Report { value: accepted, .. } | Answer::Promise { value: accepted, .. } => {
-                        format!("has {}", value(&accepted))
-                    }
-                    Answer::Accepted { .. } => "accepted".to_owned(),
-                    Answer::Refused { promised, .. } => format!("refused, promised {promised}"),
-                };
-                writeln!(text, "proposer {from} to coordinator {to}: {what} -> {answer}")
-            }
-            Some(action) => writeln!(text, "{action:?}"),
-            None => {
-                let accepted = world
-                    .accepted
-                    .iter()
-                    .map(|((ballot, accepted), by)| format!("{ballot} {} by {by:03b}", value(accepted)));
-                writeln!(text, "accepted: {}", accepted.collect::<Vec<_>>().join("; "))
-            }
-        }
-        .expect("text grows");
+impl Explore for Exploration {
+    type Budgets = Budgets;
+    const PROPERTIES: Properties =
+        Properties { always: &[AGREEMENT, ANSWERED, REFUSED, RECENT], both_succeed: BOTH_SET };
+
+    fn budgets(&self) -> Budgets {
+        self.budgets
     }
-    text
+
+    fn trace(path: &Path<Self>) -> String {
+        let value = |value: &Value| format!("version {} of proposer {}", value.version, value.writer.number);
+        let mut text = String::new();
+        for (world, action) in path {
+            match action {
+                Some(Action::Request { from, to, request, is_answered }) => {
+                    let what = match request {
+                        Request::Query => "query".to_owned(),
+                        Request::Prepare { ballot } => format!("prepare {ballot}"),
+                        Request::Accept { ballot, value: offered } => {
+                            format!("accept {ballot}: {}", value(offered))
+                        }
+                    };
+                    let answer = match world.acceptors[*to].clone().answer(request) {
+                        _ if !is_answered => "the answer is lost".to_owned(),
+                        Answer::Report { value: accepted, .. } | Answer::Promise { value: accepted, .. } => {
+                            format!("has {}", value(&accepted))
+                        }
+                        Answer::Accepted { .. } => "accepted".to_owned(),
+                        Answer::Refused { promised, .. } => format!("refused, promised {promised}"),
+                    };
+                    writeln!(text, "proposer {from} to coordinator {to}: {what} -> {answer}")
+                }
+                Some(action) => writeln!(text, "{action:?}"),
+                None => {
+                    let accepted = world
+                        .accepted
+                        .iter()
+                        .map(|((ballot, accepted), by)| format!("{ballot} {} by {by:03b}", value(accepted)));
+                    writeln!(text, "accepted: {}", accepted.collect::<Vec<_>>().join("; "))
+                }
+            }
+            .expect("text grows");
+        }
+        text
+    }
 }
 
 impl World {

@@ -22,7 +22,7 @@ use weft_time::Instant;
 use weft_verbs::{AccessFlags, CompletionStatus, Operation, QueuePairNumber, WorkRequest};
 use weft_waist::{Effect, Effects, Memory, NodeId, NodeSet};
 
-use crate::exhaustive::{Explored, Path, Properties, explore};
+use crate::exhaustive::{Explore, Path, Properties};
 
 const NODES: usize = 3;
 /// The replicas that may lead.
@@ -34,8 +34,6 @@ const AGREEMENT: &str = "agreement";
 const VALIDITY: &str = "validity";
 const ANSWERED: &str = "answered is decided";
 const BOTH_DECIDE: &str = "both leaders decide";
-const PROPERTIES: Properties =
-    Properties { always: &[AGREEMENT, VALIDITY, ANSWERED], both_succeed: BOTH_DECIDE };
 
 /// Limits of the adversary's actions and of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -238,37 +236,40 @@ impl Exploration {
         };
         Self { budgets, parameters }
     }
-
-    /// Runs the check. `progress` is called with the number of states from time to time.
-    pub fn run(self, threads: usize, progress: impl FnMut(u64)) -> Explored<Budgets> {
-        let budgets = self.budgets;
-        explore(self, budgets, &PROPERTIES, trace, threads, progress)
-    }
 }
 
-/// A run as text.
-fn trace(path: &Path<Exploration>) -> String {
-    let mut text = String::new();
-    for (world, action) in path {
-        match action {
-            Some(Action::Deliver { from, to, payload, kind }) => {
-                let control = Control::parse(*kind, payload);
-                writeln!(text, "node {from} to node {to}: {control:?}")
-            }
-            Some(Action::CarryOut { from, to }) => {
-                let what =
-                    world.connections[*from][*to].posted.front().map(|posted| describe(&posted.request));
-                writeln!(text, "node {from} at node {to}: {}", what.unwrap_or_default())
-            }
-            Some(action) => writeln!(text, "{action:?}"),
-            None => {
-                let applied = world.replicas.iter().map(|replica| &replica.applied.entries);
-                writeln!(text, "applied: {:?}", applied.collect::<Vec<_>>())
-            }
-        }
-        .expect("text grows");
+impl Explore for Exploration {
+    type Budgets = Budgets;
+    const PROPERTIES: Properties =
+        Properties { always: &[AGREEMENT, VALIDITY, ANSWERED], both_succeed: BOTH_DECIDE };
+
+    fn budgets(&self) -> Budgets {
+        self.budgets
     }
-    text
+
+    fn trace(path: &Path<Self>) -> String {
+        let mut text = String::new();
+        for (world, action) in path {
+            match action {
+                Some(Action::Deliver { from, to, payload, kind }) => {
+                    let control = Control::parse(*kind, payload);
+                    writeln!(text, "node {from} to node {to}: {control:?}")
+                }
+                Some(Action::CarryOut { from, to }) => {
+                    let what =
+                        world.connections[*from][*to].posted.front().map(|posted| describe(&posted.request));
+                    writeln!(text, "node {from} at node {to}: {}", what.unwrap_or_default())
+                }
+                Some(action) => writeln!(text, "{action:?}"),
+                None => {
+                    let applied = world.replicas.iter().map(|replica| &replica.applied.entries);
+                    writeln!(text, "applied: {:?}", applied.collect::<Vec<_>>())
+                }
+            }
+            .expect("text grows");
+        }
+        text
+    }
 }
 
 fn describe(request: &WorkRequest) -> String {

@@ -136,7 +136,7 @@ impl fmt::Display for Epoch {
 }
 
 /// The membership from one epoch to the next, as the membership service decides it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct View {
     /// Number of the view. Every change of `full` or `joining` starts a new epoch.
     pub epoch: Epoch,

@@ -1,41 +1,29 @@
-//! `weft check smr`: checks the replicated log against an adversary.
+//! `weft check smr`: the checks of the replicated log.
 
-use clap::Args;
-use weft_model::exhaustive::Explored;
-use weft_model::smr::{Budgets, suite};
-use weft_results::table::Table;
+use weft_model::smr::{Exploration, suite};
+use weft_results::table::TableOf;
 
-use super::exhaustive;
-use crate::envelope::Basis;
-use crate::failure::Failure;
-use crate::task::Task;
+use super::exhaustive::{Found, Suite};
 
-/// The check has no options.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct SmrCheck {}
+/// The checks of the log's engine.
+#[derive(Clone, Debug)]
+pub(crate) struct Smr;
 
-impl Task for SmrCheck {
-    type Found = Vec<Explored<Budgets>>;
+impl Suite for Smr {
+    type Check = Exploration;
 
     const KIND: &'static str = "check smr";
-    const IS_QUICK: bool = false;
-    const BASIS: Basis = Basis::Counted;
 
-    fn work(&self) -> Result<Self::Found, Failure> {
-        Ok(exhaustive::explore(suite(), |check, threads, progress| check.run(threads, progress)))
+    fn checks() -> Vec<Exploration> {
+        suite()
     }
 
-    fn to_text(&self, explored: &Self::Found) -> String {
-        let limits = Table::of(explored)
+    fn limits(table: TableOf<&Found<Self>>) -> TableOf<&Found<Self>> {
+        table
             .numbers("entries", "", |check| check.budgets.entries)
             .numbers("changes", "", |check| check.budgets.changes)
             .numbers("failures", "", |check| check.budgets.failures)
             .numbers("cuts", "", |check| check.budgets.cuts)
-            .numbers("retries", "", |check| check.budgets.retries);
-        exhaustive::to_text("weft check smr", limits, explored)
-    }
-
-    fn holds(&self, explored: &Self::Found) -> bool {
-        exhaustive::holds(explored)
+            .numbers("retries", "", |check| check.budgets.retries)
     }
 }

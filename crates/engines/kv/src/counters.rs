@@ -2,6 +2,7 @@
 
 weft_counters::counters! {
     /// The engine's counters.
+    #[derive(Hash)]
     pub(crate) struct Counters {
         /// Gets answered with a value or with "not found".
         reads,

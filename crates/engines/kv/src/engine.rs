@@ -74,7 +74,7 @@ pub enum Role {
 /// before it has reported that it is synced, it is [`Role::Lost`]. A founder whose first view is later than epoch
 /// 1 is lost, too: it cannot tell itself from a node that has lost its memory. So the founding is complete once
 /// all founders report epoch 1.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Kv {
     parameters: Parameters,
     key_field: usize,
@@ -193,6 +193,12 @@ impl Kv {
     /// Where writes are committed without waiting for disks, the last ones of this epoch may be lost.
     pub fn recovered_from_disks(&self) -> Option<Epoch> {
         self.recovered_from_disks
+    }
+
+    /// Resets the counters to zero. A model checker then treats states as equal that differ only in the counters.
+    pub fn forget_counters(&mut self) {
+        self.counters = Counters::default();
+        self.sessions.forced_evictions = 0;
     }
 
     /// A digest of the committed content of the engine's memory. Two nodes have equal digests if, and except for

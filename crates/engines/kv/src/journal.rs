@@ -86,7 +86,7 @@ impl What {
 }
 
 /// The opening of an epoch at a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Opening {
     /// The node whose log this is.
     pub node: NodeId,

@@ -661,7 +661,7 @@ impl Commit {
 pub type Lengths = [u64; NODES_MAX];
 
 /// Where the streams of a closed epoch end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Cut {
     /// The epoch that was closed.
     pub epoch: Epoch,
@@ -680,7 +680,7 @@ pub(crate) const SESSION_BYTES: usize = 8 + 24 * SESSION_WINDOW as usize;
 pub const CUTS_MAX: usize = 4;
 
 /// A member's report of its state when it received the view of a new epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sealed {
     /// The epoch that the view opens.
     pub epoch: Epoch,

@@ -12,7 +12,7 @@ pub(crate) const KEY_BYTES_MAX: usize = 72;
 pub(crate) const SLOT_HEADER_BYTES: usize = 16;
 
 /// Sizes and intervals of an engine. All nodes of a cluster use the same sizes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Parameters {
     /// Bytes of a key, 1 to 72.
     pub key_bytes: usize,

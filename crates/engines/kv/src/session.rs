@@ -27,7 +27,7 @@ use crate::placement::mix;
 const PLACES: usize = SESSION_WINDOW as usize;
 const NONE: u32 = u32::MAX;
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct SessionEntry {
     /// The latest applied request; 0 if there was none.
     request: u64,
@@ -37,7 +37,7 @@ struct SessionEntry {
     status: Status,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Session {
     client: u64,
     used: bool,
@@ -73,7 +73,7 @@ pub(crate) enum NotAdmitted {
 }
 
 /// The sessions of a node: a table by client, and a list by activity.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Sessions {
     limit: usize,
     idle: Duration,

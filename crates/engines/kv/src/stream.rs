@@ -14,7 +14,7 @@ use crate::parameters::Parameters;
 /// Progress is frequent, so it only records the time and does not move the timer. When the timer fires, the
 /// present time is compared with that of the latest progress; if the interval has not elapsed, nothing is
 /// retransmitted, and the timer is set for the rest. If nothing is outstanding, it is not set again.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Pace {
     first: Duration,
     most: Duration,
@@ -60,7 +60,7 @@ impl Pace {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Follower {
     /// Length that the follower has acknowledged.
     accepted: u64,
@@ -73,7 +73,7 @@ struct Follower {
 }
 
 /// A leader's records of the followers of its stream.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Leading {
     followers: NodeSet,
     ledger: [Follower; NODES_MAX],
@@ -207,7 +207,7 @@ impl Leading {
 }
 
 /// A follower's side of a stream: what it owes the leader in acknowledgements.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Following {
     /// Since the last acknowledgement, a write arrived with a gap before it.
     pub gap: bool,

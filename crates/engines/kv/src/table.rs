@@ -41,7 +41,7 @@ const FLAGS: usize = 18;
 const KEY: usize = 24;
 
 /// The geometry of the table. The content is in the engine's memory.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Table {
     buckets: u32,
     way_bits: u32,
@@ -54,7 +54,7 @@ pub(crate) struct Table {
 }
 
 /// A slot: bucket times ways plus way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SlotNumber(pub u32);
 
 /// Content of a claimed slot except key and value.

@@ -36,7 +36,7 @@ pub(crate) const CHUNKS_MAX: usize = 16;
 pub(crate) const SCAN_MAX: u32 = 1024;
 
 /// Buffer in which the records of a chunk are composed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Records {
     capacity: usize,
     bytes: Vec<u8>,
@@ -118,7 +118,7 @@ pub(crate) fn sessions(records: &[u8]) -> impl Iterator<Item = Option<&[u8; SESS
 }
 
 /// What a joining node still has to fetch, and from which nodes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Transfer {
     /// Nodes whose buckets are still missing. The first is the current source.
     buckets_of: NodeSet,

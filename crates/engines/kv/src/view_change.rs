@@ -25,7 +25,7 @@ use crate::message::{Lengths, Sealed};
 pub(crate) struct Lost;
 
 /// The reports of the full members of the new view.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ViewChange {
     node: NodeId,
     full: NodeSet,

@@ -5,7 +5,7 @@ use weft_waist::Caller;
 use crate::window::NO_READER;
 
 /// A read whose key has an undecided write. The window's entry of that write holds the key.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct WaitingRead {
     pub caller: Caller,
     pub client: u64,
@@ -15,7 +15,7 @@ pub(crate) struct WaitingRead {
 }
 
 /// A bounded pool of waiting reads, with one linked list per window entry.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct WaitingReads {
     capacity: usize,
     pool: Vec<WaitingRead>,

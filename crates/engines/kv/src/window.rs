@@ -10,7 +10,7 @@ use crate::table::SlotNumber;
 pub(crate) const NO_READER: u32 = u32::MAX;
 
 /// One accepted write.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Entry {
     pub operation: Operation,
     pub status: Status,
@@ -36,7 +36,7 @@ impl Entry {
 
 /// A ring of entries with their keys and values. In every epoch entries are numbered from 1. Where the hosts keep
 /// logs, the ring also has the last committed entries, because another member may lack them after a restart.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Window {
     /// The most undecided entries in regular operation.
     capacity: usize,

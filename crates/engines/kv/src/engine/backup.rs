@@ -34,7 +34,7 @@ const SILENCE: Duration = Duration::from_secs(3);
 const OVERRUN: u64 = 1;
 
 /// A backup that a client reads.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Reading {
     /// The client, and the number of its request for the first part.
     reader: (u64, u64),
@@ -113,7 +113,7 @@ impl Reading {
 }
 
 /// The backup that a client reads, if one does.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Backup(Option<Box<Reading>>);
 
 impl Backup {

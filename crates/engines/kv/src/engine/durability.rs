@@ -15,7 +15,7 @@ use crate::transfer::{self, END, SCAN_MAX};
 use crate::window::Entry;
 
 /// Records handed to the host's log, and how many of them are durable.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct LogProgress {
     /// Number of records handed to the log since the engine was made.
     records: u64,
