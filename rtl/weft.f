@@ -13,6 +13,8 @@ rdma/responder_pkg.sv
 rdma/transmit_pkg.sv
 services/aes_pkg.sv
 services/psp_pkg.sv
+services/generated/preprocess_log_pkg.sv
+services/preprocess_pkg.sv
 services/services_pkg.sv
 wire/crc_pkg.sv
 nic/generated/weft_registers.sv
@@ -151,6 +153,15 @@ services/aes_pipeline.sv
 services/carryless_multiplier.sv
 services/count_service.sv
 services/ghash.sv
+services/multiplier.sv
+services/preprocess_bucketize.sv
+services/preprocess_columns.sv
+services/preprocess_hash.sv
+services/preprocess_lane.sv
+services/preprocess_limits.sv
+services/preprocess_log.sv
+services/preprocess_remainder.sv
+services/preprocess_service.sv
 services/psp_crypt.sv
 services/psp_open.sv
 services/psp_port.sv
@@ -161,6 +172,7 @@ services/xor_service.sv
 stream/arbiter.sv
 stream/broadcast.sv
 stream/credit_counter.sv
+stream/delay.sv
 stream/fifo.sv
 stream/packet_fifo.sv
 stream/ram.sv

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Synthesises the blocks of rtl/budgets.toml for UltraScale+ with yosys and holds each to its budget.
 
-Prints LUTs, flip-flops, block RAM (in 36 Kb blocks), UltraRAM and the longest path in LUT levels. A level is one LUT, or one entry
-into a carry chain; multiplexers behind LUTs (MUXF7 to MUXF9) and the steps within a carry chain are free. That ignores
-routing and the length of carry chains: it finds long paths, it is no timing closure.
+Prints LUTs, flip-flops, block RAM (in 36 Kb blocks), UltraRAM, DSP blocks and the longest path in LUT levels. A level is one LUT,
+or one entry into a carry chain; multiplexers behind LUTs (MUXF7 to MUXF9) and the steps within a carry chain are free. That ignores
+routing and the length of carry chains: it finds long paths, it is no timing closure. A DSP block counts as a register.
 
 Results are cached in target/synth under a hash of the block's sources and of this script, so unchanged blocks are not synthesised again.
 """
@@ -143,6 +143,7 @@ def figures_of(top, module):
         "flip_flops": sum(number for kind, number in count.items() if kind.startswith("FD")),
         "block_rams": sum(n * {"RAMB36E2": 1.0, "RAMB18E2": 0.5}.get(kind, 0) for kind, n in count.items()),
         "ultra_rams": count.get("URAM288", 0),
+        "dsps": sum(number for kind, number in count.items() if kind.startswith("DSP")),
         "lut_levels": deepest,
         "longest_path_ends_at": where,
     }
@@ -211,7 +212,7 @@ def main():
         return 2
     wanted = options.blocks or list(budgets)
     human = sys.stderr if options.json == "-" else sys.stdout
-    header = f"{'block':<22}{'LUT':>9}{'budget':>9}{'FF':>9}{'budget':>9}{'BRAM':>8}{'URAM':>6}{'levels':>8}"
+    header = f"{'block':<22}{'LUT':>9}{'budget':>9}{'FF':>9}{'budget':>9}{'BRAM':>8}{'URAM':>6}{'DSP':>6}{'levels':>8}"
     print(header, file=human, flush=True)
     results, over = [], []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
@@ -220,7 +221,7 @@ def main():
             results.append(found)
             print(
                 f"{found['block']:<22}{found['luts']:>9,}{budget['luts']:>9,}{found['flip_flops']:>9,}"
-                f"{budget['flip_flops']:>9,}{found['block_rams']:>8g}{found['ultra_rams']:>6}{found['lut_levels']:>8}",
+                f"{budget['flip_flops']:>9,}{found['block_rams']:>8g}{found['ultra_rams']:>6}{found['dsps']:>6}{found['lut_levels']:>8}",
                 file=human, flush=True,
             )
             limits = {"luts": budget["luts"], "flip_flops": budget["flip_flops"], "lut_levels": budget.get("lut_levels", 12)}

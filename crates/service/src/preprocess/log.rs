@@ -6,6 +6,9 @@
 //! smaller than 2^-10.9. Four terms of the series of ln(1 + z) give an error below 2^-52. The sum is rounded
 //! once, to nearest, ties to even. So nearly every result is the float32 that is nearest to the logarithm,
 //! and every other result is next to it.
+//!
+//! The gateware (`rtl/services/preprocess_log.sv`) computes the same terms with the same table, which a test
+//! writes for it.
 
 /// Number of fraction bits of the sum.
 const SUM_BITS: u32 = 56;
@@ -109,7 +112,53 @@ fn float_bits(sum: u64) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write;
+    use std::path::Path;
+    use std::{env, fs};
+
     use super::*;
+
+    /// The table as a package of the gateware.
+    fn log_package() -> String {
+        let mut rows = String::new();
+        for (index, Entry { reciprocal, logarithm }) in TABLE.into_iter().enumerate() {
+            let comma = if index + 1 < TABLE.len() { "," } else { "" };
+            writeln!(rows, "    {{20'h{reciprocal:05x}, 56'h{logarithm:014x}}}{comma}").unwrap();
+        }
+        let entries = TABLE.len();
+        format!(
+            r"// Generated from crates/service/src/preprocess/log.rs: UPDATE=1 cargo test -p weft-service log_table
+package preprocess_log_pkg;
+
+  // ln 2, with {SUM_BITS} fraction bits.
+  localparam logic [55:0] PreprocessLn2 = 56'h{LN_2:014x};
+
+  // An approximation of 1/m with {RECIPROCAL_BITS} fraction bits, and minus its logarithm with {SUM_BITS}.
+  typedef struct packed {{
+    logic [19:0] reciprocal;
+    logic [55:0] logarithm;
+  }} preprocess_log_row_t;
+
+  // For each value of the first {TABLE_BITS} fraction bits of m.
+  localparam preprocess_log_row_t PreprocessLogTable[{entries}] = '{{
+{rows}  }};
+
+endpackage
+"
+        )
+    }
+
+    #[test]
+    fn the_log_table_of_the_gateware_is_this_one() {
+        let path = "rtl/services/generated/preprocess_log_pkg.sv";
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+        if env::var_os("UPDATE").is_some() {
+            fs::write(&file, log_package()).unwrap();
+        }
+        let command = "UPDATE=1 cargo test -p weft-service log_table";
+        let kept = fs::read_to_string(&file).unwrap_or_default();
+        assert!(kept == log_package(), "{path} is out of date; write it again with {command}");
+    }
 
     /// Distance to the logarithm in double precision, in units of the last place of the result.
     fn error(n: i64) -> f64 {
