@@ -50,6 +50,7 @@ enum Bug {
     StartsAnewWithEachPacket,
     OffsetOf16Bits,
     SkipsPartialBeats,
+    ConvertsPartialValues,
     KeepsTheFormerFlow,
     ForgetsTheDirection,
     CountsOnSight,
@@ -60,6 +61,7 @@ enum Bug {
     Bubble,
 }
 
+/// The bugs, and the guarantee that each violates, whatever the map.
 const BUGS: [(Bug, &str); 12] = [
     (Bug::ChangesAlways, "identity"),
     (Bug::StartsAnewWithEachPacket, "sizes and alignments"),
@@ -85,7 +87,7 @@ struct Planted {
 
 impl Planted {
     fn new(bug: Bug) -> Self {
-        Self { inner: Services::new(), bug, configured: Vec::new(), former: None, pace: None }
+        Self { inner: with_pipelines(), bug, configured: Vec::new(), former: None, pace: None }
     }
 
     fn flow(&self, flow: Flow) -> Flow {
@@ -106,6 +108,12 @@ impl Planted {
         };
         let mut bytes = packet.bytes.clone();
         let verdict = self.inner.pass(flow, offset, &mut bytes);
+        if matches!(self.bug, Bug::ConvertsPartialValues) {
+            let end = offset + packet.bytes.len() as u64;
+            let mut longer = [&*packet.bytes, &[0; 4][..(end.wrapping_neg() % 4) as usize]].concat();
+            self.inner.pass(flow, offset, &mut longer);
+            bytes.copy_from_slice(&longer[..packet.bytes.len()]);
+        }
         let configured = self.configured.contains(&flow);
         match self.bug {
             Bug::ChangesAlways => bytes[0] ^= 1,
@@ -166,10 +174,14 @@ impl Path for Planted {
 
 #[test]
 fn the_suite_finds_what_was_planted() {
-    for (bug, promise) in BUGS {
-        let found = suite::check(&mut Planted::new(bug), BOTH, 2);
-        let finding = found.expect_err(&format!("{bug:?} was not found"));
-        assert_eq!(finding.promise, promise, "{bug:?}: {finding}");
+    let preprocess = Setting { map: MapKind::Preprocess, tap: TapKind::Count, value: 0 };
+    let in_all =
+        BUGS.into_iter().flat_map(|(bug, promise)| [(bug, promise, BOTH), (bug, promise, preprocess)]);
+    let partial = (Bug::ConvertsPartialValues, "sizes and alignments", preprocess);
+    for (bug, promise, setting) in in_all.chain([partial]) {
+        let found = suite::check_beside(&mut Planted::new(bug), with_pipelines(), setting, 2);
+        let finding = found.expect_err(&format!("{bug:?} was not found with {setting:?}"));
+        assert_eq!(finding.promise, promise, "{bug:?} with {setting:?}: {finding}");
     }
 }
 

@@ -20,9 +20,11 @@
 //! ```
 
 mod hash;
+mod image;
 mod log;
 mod operator;
 mod pipeline;
 
+pub use image::{BORDER_SETS, COLUMNS, Column, Divisor, Image, ImageError, Last, PIPELINES, Row};
 pub use operator::{MISSING, NoOperator, Operator};
 pub use pipeline::{Pipeline, PipelineError};

@@ -68,6 +68,19 @@ impl Operator {
         }
     }
 
+    /// The name of the operator, as in a declaration.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Fill(_) => "fill",
+            Self::NegativeToZero => "neg2zero",
+            Self::Log(_) => "log",
+            Self::Modulus(_) => "modulus",
+            Self::Clamp { .. } => "clamp",
+            Self::Bucketize(_) => "bucketize",
+            Self::SigridHash { .. } => "sigrid_hash",
+        }
+    }
+
     /// Whether the result is a float32.
     pub const fn makes_float(&self) -> bool {
         matches!(self, Self::Log(_))
