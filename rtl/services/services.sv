@@ -9,43 +9,51 @@
 // output's queue is full because `out_ready_i` is low. After reset no beat is accepted until all settings are
 // cleared, one each cycle.
 //
-// A new service is an instance below, and a line in the selection of results. All services must have the same
-// latency; a faster one is delayed.
+// A new service is an instance below, and a line in the selection of results. The preprocessing is behind the other
+// maps and passes the beats of other flows unchanged, so all beats have the same latency.
 module services
   import weft_pkg::*;
+  import preprocess_pkg::*;
   import services_pkg::*;
-(
-  input  logic                 clk_i,
-  input  logic                 rst_ni,
+#(
+  // 0 leaves the preprocessing out, and the latency is 3 cycles. Its flows then pass unchanged.
+  parameter bit Preprocess = 1'b1
+) (
+  input  logic                     clk_i,
+  input  logic                     rst_ni,
   // Changes a flow's setting and clears its state. The setting applies from the next beat on; the flow must have no
   // packet in flight.
-  input  logic                 configure_valid_i,
-  output logic                 configure_ready_o,
-  input  flow_t                configure_flow_i,
-  input  setting_t             configure_i,
-  input  logic                 in_valid_i,
-  output logic                 in_ready_o,
-  input  service_beat_t        in_i,
-  output logic                 out_valid_o,
-  input  logic                 out_ready_i,
-  output service_beat_t        out_o,
-  output logic                 verdict_valid_o,
-  output tap_verdict_t         verdict_o,
-  input  logic                 accept_valid_i,
-  output logic                 accept_ready_o,
-  input  tap_verdict_t         accept_i,
+  input  logic                     configure_valid_i,
+  output logic                     configure_ready_o,
+  input  flow_t                    configure_flow_i,
+  input  setting_t                 configure_i,
+  input  logic                     in_valid_i,
+  output logic                     in_ready_o,
+  input  service_beat_t            in_i,
+  output logic                     out_valid_o,
+  input  logic                     out_ready_i,
+  output service_beat_t            out_o,
+  output logic                     verdict_valid_o,
+  output tap_verdict_t             verdict_o,
+  input  logic                     accept_valid_i,
+  output logic                     accept_ready_o,
+  input  tap_verdict_t             accept_i,
   // The state is valid with `read_done_o`.
-  input  logic                 read_valid_i,
-  output logic                 read_ready_o,
-  input  flow_t                read_flow_i,
-  output logic                 read_done_o,
-  output logic          [63:0] read_state_o
+  input  logic                     read_valid_i,
+  output logic                     read_ready_o,
+  input  flow_t                    read_flow_i,
+  output logic                     read_done_o,
+  output logic              [63:0] read_state_o,
+  // Writes to the tables of the preprocessing, whose pipelines must not be in use.
+  input  logic                     preprocess_write_valid_i,
+  input  preprocess_write_t        preprocess_write_i
 );
 
   localparam int unsigned Flows = 2 * QueuePairs;
   localparam int unsigned FlowBits = $clog2(Flows);
-  // Queue of beats behind the maps, with room for all beats in flight.
-  localparam int unsigned Depth = 8;
+  // Queue of beats behind the maps, with room for all beats in flight in front of it.
+  localparam int unsigned InFlight = Preprocess ? ServiceLatency - 1 : 2;
+  localparam int unsigned Depth = 2 ** $clog2(InFlight + 6);
 
   typedef enum logic [1:0] {
     AccessNone,
@@ -75,7 +83,7 @@ module services
     else if (sweeping) sweep_q <= sweep_q + 1'b1;
   end
 
-  // Beats: the setting is read in the first cycle, the services compute in the second.
+  // Beats: the setting is read in the first cycle, XOR and the taps compute in the second, the preprocessing follows.
 
   logic                            take;
   logic                            looked_q;
@@ -84,12 +92,14 @@ module services
   logic                            mapped_q;
   service_beat_t                   mapped_beat_q;
   map_e                            map_q;
+  logic          [           63:0] value_q;
   logic          [   BeatBits-1:0] xored;
   service_beat_t                   mapped_beat;
+  logic                            done;
+  service_beat_t                   done_beat;
   logic          [$clog2(Depth):0] level;
 
-  // The margin is for two beats in flight in front of the queue.
-  assign in_ready_o = !sweeping && level < ($clog2(Depth) + 1)'(Depth - 2);
+  assign in_ready_o = !sweeping && level < ($clog2(Depth) + 1)'(Depth - InFlight);
   assign take = in_valid_i && in_ready_o;
 
   ram #(
@@ -116,6 +126,7 @@ module services
     if (take) looked_beat_q <= in_i;
     mapped_beat_q <= looked_beat_q;
     map_q <= setting.map;
+    value_q <= setting.value;
   end
 
   always_ff @(posedge clk_i) begin
@@ -133,17 +144,35 @@ module services
     if (map_q == MapXor) mapped_beat.data = xored;
   end
 
+  if (Preprocess) begin : gen_preprocess
+    preprocess_service i_preprocess (
+      .clk_i,
+      .rst_ni,
+      .write_valid_i(preprocess_write_valid_i),
+      .write_i      (preprocess_write_i),
+      .valid_i      (mapped_q),
+      .apply_i      (map_q == MapPreprocess),
+      .pipeline_i   (value_q),
+      .beat_i       (mapped_beat),
+      .valid_o      (done),
+      .beat_o       (done_beat)
+    );
+  end else begin : gen_none
+    assign done = mapped_q;
+    assign done_beat = mapped_beat;
+  end
+
   fifo #(
     .T    (service_beat_t),
     .Depth(Depth)
   ) i_out (
     .clk_i,
     .rst_ni,
-    .in_valid_i(mapped_q),
+    .in_valid_i(done),
     /* verilator lint_off PINCONNECTEMPTY */  // flow control uses its level
     .in_ready_o(),
     /* verilator lint_on PINCONNECTEMPTY */
-    .in_i      (mapped_beat),
+    .in_i      (done_beat),
     .out_valid_o,
     .out_ready_i,
     .out_o,

@@ -2,15 +2,17 @@
 package services_pkg;
 
   import weft_pkg::*;
+  import preprocess_pkg::*;
 
   // Latencies of `services` in cycles: of a beat, and from a packet's last beat to its verdict.
-  localparam int unsigned ServiceLatency = 3;
+  localparam int unsigned ServiceLatency = 3 + PreprocessLatency;
   localparam int unsigned ServiceTapLatency = 3;
 
   // Services that change or observe payload. The numbers are those of crates/service/src/services/mod.rs.
   typedef enum logic [3:0] {
-    MapNone = 4'd0,
-    MapXor  = 4'd1
+    MapNone       = 4'd0,
+    MapXor        = 4'd1,
+    MapPreprocess = 4'd2
   } map_e;
 
   typedef enum logic [3:0] {

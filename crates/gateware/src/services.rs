@@ -1,5 +1,8 @@
 //! Maps and taps in the gateware: the module `services` as a [`weft_service::Path`].
 
+use weft_service::preprocess::{
+    BORDER_SETS, COLUMNS, Column, Divisor, Image, ImageError, Last, PIPELINES, Pipeline,
+};
 use weft_service::{Flow, Outcome, Pace, Packet, Path, Setting};
 
 use crate::CYCLE;
@@ -7,6 +10,12 @@ use crate::axi::{Gate, Pressure};
 use crate::model::Model;
 use crate::model::services::{Inputs, Outputs, Top};
 use crate::package::{self, BEAT_BYTES, SERVICE_LATENCY, SERVICE_TAP_LATENCY, ServiceBeat, TapVerdict};
+
+const _: () = {
+    assert!(package::PREPROCESS_PIPELINES == PIPELINES as u64);
+    assert!(package::PREPROCESS_COLUMNS == COLUMNS as u64);
+    assert!(package::PREPROCESS_BORDER_SETS == BORDER_SETS as u64);
+};
 
 /// Far more cycles than anything takes.
 const CYCLES_MAX: u64 = 1_000_000;
@@ -22,6 +31,8 @@ pub struct RtlServices {
     /// The consumer never stalls the module.
     free: bool,
     pace: Option<Pace>,
+    /// What the tables of the preprocessing hold.
+    image: Image,
 }
 
 impl RtlServices {
@@ -36,7 +47,53 @@ impl RtlServices {
             gate: Gate::new(pressure, 1),
             free: pressure.is_none(),
             pace: None,
+            image: Image::default(),
         }
+    }
+
+    /// Loads a pipeline and returns its number. Settings with [`weft_service::MapKind::Preprocess`] have this
+    /// number as their value.
+    ///
+    /// # Errors
+    /// If the gates cannot run the pipeline.
+    pub fn load(&mut self, pipeline: &Pipeline) -> Result<u64, ImageError> {
+        let mut image = self.image.clone();
+        let number = image.load(pipeline)?;
+        self.write(image);
+        Ok(number)
+    }
+
+    /// Writes the tables of the preprocessing. None of its pipelines may be in use.
+    pub fn write(&mut self, image: Image) {
+        for (set, borders) in (0_u16..).zip(&image.borders) {
+            for (index, border) in (0..).zip(borders) {
+                let address = set * borders.len() as u16 + index;
+                self.write_entry(package::PREPROCESS_TABLE_BORDERS, address, &[*border as u32]);
+            }
+        }
+        for (index, column) in (0..).zip(&image.columns) {
+            self.write_entry(package::PREPROCESS_TABLE_COLUMNS, index, &column_entry(column).pack());
+            if let Some(divisor) = column.last.divisor() {
+                let entry = divisor_entry(divisor).pack();
+                self.write_entry(package::PREPROCESS_TABLE_DIVISORS, index, &entry);
+            }
+        }
+        for (number, row) in (0..).zip(&image.pipelines) {
+            let columns = divisor_entry(row.columns);
+            let entry = package::PreprocessPipeline { first: row.first as u16, columns }.pack();
+            self.write_entry(package::PREPROCESS_TABLE_PIPELINES, number, &entry);
+        }
+        self.image = image;
+    }
+
+    fn write_entry(&mut self, table: u64, address: u16, entry: &[u32]) {
+        let mut data = [0; 6];
+        data[..entry.len()].copy_from_slice(entry);
+        self.inputs.preprocess_write_i =
+            package::PreprocessWrite { entries: table as u8, address, data }.pack();
+        self.inputs.preprocess_write_valid_i = 1;
+        self.tick();
+        self.inputs.preprocess_write_valid_i = 0;
     }
 
     fn tick(&mut self) {
@@ -55,6 +112,28 @@ impl RtlServices {
             }
         }
         panic!("services: still busy after {CYCLES_MAX} cycles");
+    }
+}
+
+const fn divisor_entry(divisor: Divisor) -> package::PreprocessDivisor {
+    let Divisor { divisor, reciprocal, bias } = divisor;
+    package::PreprocessDivisor { divisor, reciprocal, bias }
+}
+
+const fn column_entry(column: &Column) -> package::PreprocessColumn {
+    let (operation, operand) = match column.last {
+        Last::None => (package::PREPROCESS_NONE, 0),
+        Last::Log(constant) => (package::PREPROCESS_LOG, constant as u64),
+        Last::Modulus(_) => (package::PREPROCESS_MODULUS, 0),
+        Last::Bucketize(set) => (package::PREPROCESS_BUCKETIZE, set as u64),
+        Last::SigridHash { salt, .. } => (package::PREPROCESS_SIGRID_HASH, salt as u64),
+    };
+    package::PreprocessColumn {
+        missing: column.missing as u32,
+        low: column.low as u32,
+        high: column.high as u32,
+        operation: operation as u8,
+        operand,
     }
 }
 

@@ -12,6 +12,8 @@ pub struct Inputs {
     pub accept_valid_i: u8,
     /// Port `read_valid_i`.
     pub read_valid_i: u8,
+    /// Port `preprocess_write_valid_i`.
+    pub preprocess_write_valid_i: u8,
     /// Port `configure_flow_i`.
     pub configure_flow_i: u16,
     /// Port `read_flow_i`.
@@ -22,6 +24,8 @@ pub struct Inputs {
     pub in_i: [u32; 21],
     /// Port `accept_i`.
     pub accept_i: u64,
+    /// Port `preprocess_write_i`.
+    pub preprocess_write_i: [u32; 6],
 }
 
 /// What is sampled before a rising edge: the outputs of the top level.
