@@ -2,8 +2,8 @@
 # Three nodes whose store keeps its data on disk. All of them are killed at once under load, repeatedly, and must
 # restart with all acknowledged data, once without the third of them. The history of all clients is checked. Finally one
 # node loses its disk. Then the same nodes answer writes before they are on disk: what was answered a second before all
-# are killed must be there again. Finally, the same with transactions instead of the store, also with one node killed
-# alone.
+# are killed must be there again. Finally, the same with transactions instead of the store, also with single nodes that
+# are killed or stopped, and whose disk fails, is damaged or lost.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 weft=${WEFT:-$PWD/target/release/weft}
@@ -30,10 +30,23 @@ await() {
     exit 1
 }
 
+# The nodes ignore the signal of a file that may not grow, so that `fail_disk` makes their writes fail.
 start() {
-    "$weft" start --config "$config" --node "$1" >"$work/node$1.log" 2>&1 &
+    (trap '' XFSZ; exec "$weft" start --config "$config" --node "$1" >"$work/node$1.log" 2>&1) &
     nodes[$1]=$!
     disown
+}
+
+# Waits until process $1 has ended.
+ended() {
+    while kill -0 "$1" 2>/dev/null; do sleep 0.01; done
+}
+
+# Makes all writes of node $1 to its disk fail from now on. The node must end and say so.
+fail_disk() {
+    prlimit --pid "${nodes[$1]}" --fsize=4096
+    ended "${nodes[$1]}"
+    grep -q 'data_dir: the disk failed to write' "$work/node$1.log" || fail "node $1 does not tell that its disk fails"
 }
 
 # Ends these nodes at once with signal $1, and waits until they have ended.
@@ -41,9 +54,7 @@ end() {
     local signal=$1 processes=()
     for node in "${@:2}"; do processes+=("${nodes[$node]}"); done
     kill "-$signal" "${processes[@]}"
-    for process in "${processes[@]}"; do
-        while kill -0 "$process" 2>/dev/null; do sleep 0.01; done
-    done
+    for process in "${processes[@]}"; do ended "$process"; done
 }
 
 crash() { end KILL "$@"; }
@@ -186,6 +197,11 @@ for node in 1 2; do await "$node"; done
 # Nodes that are stopped leave the view, so all but the last one copy the data when they start again.
 for node in 2 1 0; do end TERM "$node"; done
 start_all
+deposit
+# A disk that fails ends its node, which goes on once the disk works again.
+fail_disk 2
+start 2
+await 2
 deposit
 # A node whose file is damaged, and then one without its disk, get the data from the others.
 crash 2
