@@ -208,7 +208,6 @@ nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesi
 	$(CARGO) test --release --locked -p weft-service -p weft-nic --test tests -- --ignored
 	$(WEFT) bench rounds --nodes 3 --rounds 10000000
 	$(CARGO) test --release --locked -p weft-conformance --test tests -- --ignored
-	$(CARGO) test --release --locked -p weft-model --lib -- --ignored
 	$(CARGO) test --release --locked -p weft-rounds --test tests -- --ignored
 	$(CARGO) test --release --locked -p weft-txn --test tests -- --ignored
 	$(CARGO) run --release --locked -p weft-conformance --example stress -- 10000 1

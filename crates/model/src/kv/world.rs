@@ -10,8 +10,7 @@ use weft_kv::message::{Kind, Reply};
 use weft_kv::{Kv, Parameters, partition};
 use weft_time::Instant;
 use weft_waist::{
-    Caller, Configuration, Effect, Effects, Engine, EngineState, Epoch, Event, Io, Memory, Message, NodeId,
-    NodeSet, View,
+    Caller, Configuration, Effect, Effects, Engine, Epoch, Event, Io, Memory, Message, NodeId, NodeSet, View,
 };
 
 use super::clients::{Clients, Programs};
@@ -38,25 +37,23 @@ pub(super) struct Node {
     kv: Kv,
     memory: Memory,
     timers: BTreeSet<u32>,
-    /// The view in which this life of the node begins: earlier ones are not for it.
-    since: Epoch,
     /// A hash of all this. A step changes one node, so those of the others need not be computed again.
     digest: u64,
 }
 
 impl Node {
-    fn new(parameters: &Parameters, since: Epoch) -> Arc<Self> {
+    fn new(parameters: &Parameters) -> Arc<Self> {
         let memory = Memory::new(parameters.memory_bytes());
         let kv = Kv::new(parameters.clone());
-        let mut node = Self { kv, memory, timers: BTreeSet::new(), since, digest: 0 };
+        let mut node = Self { kv, memory, timers: BTreeSet::new(), digest: 0 };
         node.note_change();
         Arc::new(node)
     }
 
     fn note_change(&mut self) {
-        let Self { kv, memory, timers, since, digest } = self;
+        let Self { kv, memory, timers, digest } = self;
         let mut hasher = SEEDS.build_hasher();
-        (kv, timers, since).hash(&mut hasher);
+        (kv, timers).hash(&mut hasher);
         // Nearly all of the memory is zero.
         let lines = memory.image().chunks(64).enumerate();
         lines.filter(|(_, line)| line.iter().any(|byte| *byte != 0)).for_each(|line| line.hash(&mut hasher));
@@ -111,7 +108,7 @@ impl World {
     pub(super) fn new(parameters: &Parameters, budgets: Budgets) -> Self {
         let founded = View { epoch: Epoch(1), full: NodeSet::first(NODES), joining: NodeSet::EMPTY };
         let mut world = Self {
-            nodes: std::array::from_fn(|_| Node::new(parameters, Epoch(1))),
+            nodes: std::array::from_fn(|_| Node::new(parameters)),
             clients: Clients::new(&budgets.programs),
             datagrams: BTreeSet::new(),
             views: vec![founded],
@@ -120,24 +117,7 @@ impl World {
         };
         // The service publishes no further view before all founders have the first one.
         (0..NODES).for_each(|index| world.learn(index, founded));
-        if budgets.joins {
-            world.remove(NODES - 1);
-            world.begin_newest();
-            world.rejoin(NODES - 1);
-            world.begin_newest();
-        }
         world
-    }
-
-    /// All members learn of the latest view, and the full ones end the epoch before it.
-    fn begin_newest(&mut self) {
-        let view = self.newest();
-        view.members().iter().for_each(|node| self.learn(node.index(), view));
-        let is_sealed = |datagram: &Datagram| datagram.kind == Kind::Sealed as u8;
-        while let Some(datagram) = self.datagrams.iter().find(|datagram| is_sealed(datagram)).cloned() {
-            self.datagrams.remove(&datagram);
-            self.deliver(&datagram);
-        }
     }
 
     const fn programs(&self) -> &Programs {
@@ -151,23 +131,13 @@ impl World {
 
     /// Whether a node can be told of a view.
     pub(super) fn can_learn(&self, index: usize, view: &View) -> bool {
-        let Node { kv, since, .. } = &*self.nodes[index];
-        let epoch = kv.status().epoch;
-        view.epoch > epoch && view.epoch >= *since && view.members().contains(node(index))
+        view.epoch > self.nodes[index].kv.status().epoch && view.full.contains(node(index))
     }
 
     /// The nodes that lead the key in some view.
     pub(super) fn leaders(&self) -> NodeSet {
         let partition = partition(&key());
         self.views.iter().filter_map(|view| view.leader(partition)).collect()
-    }
-
-    /// Whether a node that joins has all data in the latest view.
-    pub(super) fn is_synced(&self, index: usize) -> bool {
-        let (newest, status) = (self.newest(), self.nodes[index].kv.status());
-        newest.joining.contains(node(index))
-            && status.epoch == newest.epoch
-            && status.state == EngineState::Joining { synced: true }
     }
 
     /// The timers of a node that are set.
@@ -181,7 +151,7 @@ impl World {
 
     /// A node learns of a view. If it has been removed meanwhile, the lease that comes with the view has ended.
     pub(super) fn learn(&mut self, index: usize, view: View) {
-        let is_member = self.newest().members().contains(node(index));
+        let is_member = self.newest().full.contains(node(index));
         self.configure(index, view, if is_member { Instant::FAR_FUTURE } else { Instant::ZERO });
     }
 
@@ -192,23 +162,7 @@ impl World {
             self.configure(index, *view, Instant::ZERO);
         }
         let View { epoch, full, joining } = self.newest();
-        let (full, joining) = (full.without(node(index)), joining.without(node(index)));
-        self.views.push(View { epoch: Epoch(epoch.0 + 1), full, joining });
-    }
-
-    /// A node that was removed begins a new life without data, and joins.
-    fn rejoin(&mut self, index: usize) {
-        let View { epoch, full, joining } = self.newest();
-        let epoch = Epoch(epoch.0 + 1);
-        self.nodes[index] = Node::new(self.nodes[index].kv.parameters(), epoch);
-        self.views.push(View { epoch, full, joining: joining.with(node(index)) });
-    }
-
-    /// The service makes a node that has all data a full member.
-    pub(super) fn promote(&mut self, index: usize) {
-        let View { epoch, full, joining } = self.newest();
-        let (full, joining) = (full.with(node(index)), joining.without(node(index)));
-        self.views.push(View { epoch: Epoch(epoch.0 + 1), full, joining });
+        self.views.push(View { epoch: Epoch(epoch.0 + 1), full: full.without(node(index)), joining });
     }
 
     pub(super) fn deliver(&mut self, datagram: &Datagram) {
