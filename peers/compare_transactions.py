@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 """Measures Smallbank as transactions of Weft and of PostgreSQL in turn, on this machine.
 
-Weft runs three processes with three replicas of everything, in memory only; a transaction is answered when all live
-replicas have logged its writes. PostgreSQL runs three processes, a primary and two streaming standbys, at SERIALIZABLE;
+Weft runs three processes with three replicas of everything; a transaction is answered when all live replicas have logged
+its writes, in memory or on disk; both are measured. PostgreSQL runs three processes, a primary and two streaming standbys, at SERIALIZABLE;
 a transaction is one call of a PL/pgSQL function as a prepared statement, which pgbench (one thread) repeats for as long
 as it fails to serialize. PostgreSQL's replication is either asynchronous, or waits for both standbys
-(synchronous_commit = on: their write-ahead log is flushed); each is measured with fsync = off and on. Everything is on
-loopback, and idle processes sleep. Accounts, mix, hot accounts, amounts, clients and time are the same for both
+(synchronous_commit = on: their write-ahead log is flushed); each is measured with fsync = off and on. All files are on
+one disk, in /var/tmp. Everything is on loopback, and idle processes sleep. Accounts, mix, hot accounts, amounts, clients and time are the same for both
 systems. Throughput counts transactions that committed or that their own rules refused, after the first half second;
 latency is from the first attempt to the last answer.
 
 Each round measures every system once, so that a drift of the machine's speed affects all systems equally. The table has
-medians and ranges over the rounds; each ratio is the median of the rounds' ratios.
+medians and ranges over the rounds; each ratio is the median of the rounds' ratios. A system that flushes its log is
+compared with Weft on disk, too.
 
 Usage: compare_transactions.py [--rounds N] [--seconds S] [--size N] [--clients N,N] [--json FILE]
 """
@@ -28,6 +29,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from functools import partial
 
 from compare import ROOT, WEFT, run, spread
 
@@ -36,6 +38,7 @@ WARM_UP_S = 0.5
 HOT_ACCESSES_PERCENT = 90
 HOT_ACCOUNTS_PERCENT = 4
 PORTS = [54_931, 54_932, 54_933]
+FOLDER = "/var/tmp"
 
 SCHEMA = """
 CREATE TABLE savings (account int PRIMARY KEY, cents bigint NOT NULL);
@@ -115,7 +118,7 @@ class Postgres:
         self.bin = binaries()
         # PostgreSQL does not run as root.
         self.prefix = ["runuser", "-u", "postgres", "--"] if getpass.getuser() == "root" else []
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="weft-postgres-", dir="/var/tmp"))
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="weft-postgres-", dir=FOLDER))
         atexit.register(self.stop)
         if self.prefix:
             shutil.chown(self.folder, "postgres")
@@ -209,9 +212,10 @@ class Postgres:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def weft(clients, seconds, size):
+def weft(clients, seconds, size, on_disk):
     command = [WEFT, "bench", "txn-net", "--workload", "smallbank", "--size", size, "--clients", clients]
-    return run([*command, "--seconds", seconds, "--spin-us", 0, "--json", "-"])
+    disk = ["--data-dir", FOLDER] if on_disk else []
+    return run([*command, *disk, "--seconds", seconds, "--spin-us", 0, "--json", "-"])
 
 
 def main():
@@ -232,38 +236,41 @@ def main():
         sys.exit("compare: weft is not built; run make build")
 
     postgres = Postgres(options.size)
+    # Each system with the way to measure it, and with those of Weft's to which it is compared.
     plan = []
     for clients in loads:
         name = f"{clients} client{'s' if clients > 1 else ''}"
-        plan.append((f"weft, {name}", clients, None))
+        in_memory, on_disk = f"weft in memory, {name}", f"weft on disk, {name}"
+        plan.append((in_memory, partial(weft, clients, options.seconds, options.size, False), []))
+        plan.append((on_disk, partial(weft, clients, options.seconds, options.size, True), []))
         for synchronous in (False, True):
             for fsync in (False, True):
                 kind = f"{'sync' if synchronous else 'async'}, fsync {'on' if fsync else 'off'}"
-                plan.append((f"postgres {kind}, {name}", clients, (synchronous, fsync)))
+                measure = partial(postgres.measure, clients, options.seconds, synchronous, fsync)
+                plan.append((f"postgres {kind}, {name}", measure, [in_memory, on_disk] if fsync else [in_memory]))
     results = {name: [] for name, _, _ in plan}
     load_before = os.getloadavg()[0]
     for number in range(options.rounds):
-        for name, clients, settings in plan:
+        for name, measure, _ in plan:
             print(f"\rround {number + 1} of {options.rounds}: {name:44}", end="", file=sys.stderr, flush=True)
-            if settings is None:
-                results[name].append(weft(clients, options.seconds, options.size))
-            else:
-                results[name].append(postgres.measure(clients, options.seconds, *settings))
+            results[name].append(measure())
     print(f"\r{'':72}\r", end="", file=sys.stderr)
 
-    headings = ["system", "transactions/s", "p50 (us)", "p99 (us)", "weft's throughput", "checked"]
+    def ratio(ours, theirs):
+        pairs = zip(results[ours], results[theirs])
+        key = "throughput_ops_per_s"
+        return f"{statistics.median(one[key] / other[key] for one, other in pairs):.1f}x"
+
+    headings = ["system", "transactions/s", "p50 (us)", "p99 (us)", "weft in memory", "on disk", "checked"]
     table = [headings]
-    for name, clients, settings in plan:
+    for name, _, rivals in plan:
         runs = results[name]
         column = lambda key: [one[key] for one in runs]
-        ratio = ""
-        if settings is not None:
-            ours = results[next(name for name, of, settings in plan if of == clients and settings is None)]
-            pairs = zip([one["throughput_ops_per_s"] for one in ours], column("throughput_ops_per_s"))
-            ratio = f"{statistics.median(ours / theirs for ours, theirs in pairs):.1f}x"
+        ratios = [ratio(rival, name) for rival in rivals]
+        ratios += [""] * (2 - len(ratios))
         checked = ", ".join(sorted({one.get("checked", "") for one in runs}))
         cells = [spread(column("throughput_ops_per_s")), spread(column("p50_ns"), 1e3), spread(column("p99_ns"), 1e3)]
-        table.append([name, *cells, ratio, checked])
+        table.append([name, *cells, *ratios, checked])
     widths = [max(len(row[index]) for row in table) for index in range(len(headings))]
     for index, row in enumerate(table):
         print("| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |")
