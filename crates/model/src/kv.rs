@@ -1,5 +1,5 @@
 //! Model checking of the key-value store, as [`weft_kv`] implements it: three nodes, two clients that call a few
-//! operations on one key, and an adversary.
+//! operations on two keys, and an adversary.
 //!
 //! The nodes are the real engines, with their memory. Every message that was ever sent may arrive at any time, any
 //! number of times, or never. So messages are lost, duplicated and reordered in all ways. The adversary also decides
@@ -29,7 +29,7 @@ use weft_time::Duration;
 
 use crate::exhaustive::{Explore, Path, Properties};
 use clients::CLIENTS;
-pub use clients::{Call, Programs};
+pub use clients::{Call, Key, Programs};
 use world::node;
 pub use world::{Datagram, World};
 
@@ -64,13 +64,15 @@ pub struct Exploration {
 /// The checks that `weft check kv` runs.
 pub fn suite() -> Vec<Exploration> {
     use Call::{Create, Delete, Get, Put};
-    let none = Budgets { programs: [&[Put], &[Get]], repeats: 0, removals: 0, timers: 0 };
+    use Key::{A, B};
+    let none = Budgets { programs: [&[(Put, A)], &[(Get, A)]], repeats: 0, removals: 0, timers: 0 };
     let budgets = [
-        Budgets { programs: [&[Put, Delete], &[Get]], repeats: 1, ..none },
+        Budgets { programs: [&[(Put, A), (Delete, A)], &[(Get, A)]], repeats: 1, ..none },
         Budgets { timers: 2, ..none },
-        Budgets { programs: [&[Put], &[Get, Get]], removals: 1, ..none },
+        Budgets { programs: [&[(Put, A)], &[(Get, A), (Get, A)]], removals: 1, ..none },
         Budgets { repeats: 1, removals: 1, ..none },
-        Budgets { programs: [&[Create], &[Create]], removals: 1, ..none },
+        Budgets { programs: [&[(Create, A)], &[(Create, A)]], removals: 1, ..none },
+        Budgets { programs: [&[(Put, A), (Get, B)], &[(Put, B)]], removals: 1, ..none },
         Budgets { removals: 2, ..none },
     ];
     budgets.map(Exploration::new).into()
@@ -152,8 +154,8 @@ impl Explore for Exploration {
             match action {
                 Some(Action::Begin { client, node }) => {
                     let place = world.clients.begun(*client);
-                    let call = world.budgets.programs[*client][place];
-                    writeln!(text, "client {client} to node {node}: request {}, {call}", place + 1)
+                    let (call, key) = world.budgets.programs[*client][place];
+                    writeln!(text, "client {client} to node {node}: request {}, {call} {key}", place + 1)
                 }
                 Some(Action::Repeat { client, place, node }) => {
                     writeln!(text, "client {client} to node {node}: request {} again", place + 1)
@@ -195,8 +197,8 @@ impl Model for Exploration {
         let left = &world.budgets;
         actions.extend(world.datagrams.iter().cloned().map(Action::Deliver));
         // Clients call updates at nodes that lead the key, now or in an earlier view.
-        let nodes = |call: Call| {
-            (0..NODES).filter(move |index| call.reads() || world.leaders().contains(node(*index)))
+        let nodes = |(call, key): (Call, Key)| {
+            (0..NODES).filter(move |index| call.reads() || world.leaders(key).contains(node(*index)))
         };
         for client in 0..CLIENTS {
             let program = left.programs[client];
@@ -269,8 +271,12 @@ impl Model for Exploration {
 mod tests {
     use super::*;
 
-    const SMALL: Budgets =
-        Budgets { programs: [&[Call::Put], &[Call::Get]], repeats: 0, removals: 1, timers: 0 };
+    const SMALL: Budgets = Budgets {
+        programs: [&[(Call::Put, Key::A)], &[(Call::Get, Key::A)]],
+        repeats: 0,
+        removals: 1,
+        timers: 0,
+    };
 
     #[test]
     fn a_read_beside_a_write_and_a_removal() {

@@ -1,6 +1,6 @@
 //! `weft check kv`: the checks of the key-value store.
 
-use weft_model::kv::{Call, Exploration, suite};
+use weft_model::kv::{Call, Exploration, Key, suite};
 use weft_results::table::TableOf;
 
 use super::exhaustive::{Found, Suite};
@@ -29,6 +29,6 @@ impl Suite for Kv {
 }
 
 /// The operations of a client.
-fn words(program: &[Call]) -> String {
-    program.iter().map(Call::to_string).collect::<Vec<_>>().join(", ")
+fn words(program: &[(Call, Key)]) -> String {
+    program.iter().map(|(call, key)| format!("{call} {key}")).collect::<Vec<_>>().join(", ")
 }

@@ -4,8 +4,10 @@ use std::fmt;
 
 use serde::Serialize;
 use weft_check::{Action, History, Operation, Options, Outcome, Verdict, check};
-use weft_kv::Status;
 use weft_kv::message::{self, Reply, Request};
+use weft_kv::{Status, partition};
+
+use super::NODES;
 
 pub(super) const CLIENTS: usize = 2;
 /// The most operations of a client.
@@ -82,8 +84,35 @@ impl fmt::Display for Call {
     }
 }
 
-/// The operations that each client calls, one after the other.
-pub type Programs = [&'static [Call]; CLIENTS];
+/// A key. In the first view, node 0 leads the first one and node 1 the second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Key {
+    /// The first key.
+    A,
+    /// The second key.
+    B,
+}
+
+impl Key {
+    /// The key's bytes.
+    pub(super) fn bytes(self) -> [u8; 8] {
+        let leads = |number: &u64| partition(&number.to_be_bytes()) % NODES as u32 == self as u32;
+        (0..).find(leads).expect("each node leads a third").to_be_bytes()
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::A => "a",
+            Self::B => "b",
+        })
+    }
+}
+
+/// The operations that each client calls, one after the other, with their keys.
+pub type Programs = [&'static [(Call, Key)]; CLIENTS];
 
 /// An operation that a client has begun.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -162,15 +191,15 @@ impl Clients {
     }
 
     /// The request of an operation, encoded.
-    pub(super) fn request(programs: &Programs, client: usize, place: usize, key: &[u8]) -> Vec<u8> {
-        let call = programs[client][place];
+    pub(super) fn request(programs: &Programs, client: usize, place: usize) -> Vec<u8> {
+        let (call, key) = programs[client][place];
         let value = value(client, place).to_be_bytes();
         let request = Request {
             operation: call.operation(),
             client: 1 + client as u64,
             request: 1 + place as u64,
             expected: 0,
-            key,
+            key: &key.bytes(),
             value: if call.has_value() { &value } else { &[] },
         };
         [&request.header()[..], request.key, request.value].concat()
@@ -179,7 +208,7 @@ impl Clients {
     /// A reply arrives at a client.
     pub(super) fn answer(&mut self, programs: &Programs, client: usize, reply: &Reply<'_>) {
         let place = reply.request as usize - 1;
-        let call = programs[client][place];
+        let (call, _) = programs[client][place];
         let Some(outcome) = call.outcome(reply) else { return };
         match self.begun[client][place].outcome {
             None => {
@@ -202,11 +231,12 @@ impl Clients {
                 let returned = moments.iter().position(|mask| mask & bit(client, place) != 0);
                 let returned = 2 * returned.unwrap_or(moments.len()) as u64 - 1;
                 let reply = call.outcome.map(|outcome| weft_check::Reply { returned_ns: returned, outcome });
+                let (action, key) = programs[client][place];
                 let operation = Operation {
                     client: client as u32,
-                    key: b"key",
+                    key: &key.bytes(),
                     invoked_ns: 2 * invoked as u64,
-                    action: programs[client][place].action(value(client, place)),
+                    action: action.action(value(client, place)),
                     reply,
                 };
                 history.record(operation).expect("it was invoked before it returned");
@@ -219,10 +249,10 @@ impl Clients {
     pub(super) fn describe(&self, programs: &Programs) -> String {
         let mut text = String::new();
         for (client, begun) in self.begun.iter().enumerate() {
-            for (call, action) in begun.iter().zip(programs[client]) {
+            for (call, (action, key)) in begun.iter().zip(programs[client]) {
                 let outcome =
                     call.outcome.map_or_else(|| "no answer".to_owned(), |outcome| outcome.to_string());
-                text += &format!("client {client}: {action}: {outcome}\n");
+                text += &format!("client {client}: {action} {key}: {outcome}\n");
             }
         }
         text
@@ -235,7 +265,7 @@ mod tests {
 
     use super::*;
 
-    const PROGRAMS: Programs = [&[Call::Put], &[Call::Get, Call::Get]];
+    const PROGRAMS: Programs = [&[(Call::Put, Key::A)], &[(Call::Get, Key::A), (Call::Get, Key::A)]];
 
     fn reply(status: Status, request: u64, version: u64, value: &[u8]) -> Reply<'_> {
         Reply { status, client: 1, request, version, epoch: Epoch(1), full: NodeSet::first(3), value }

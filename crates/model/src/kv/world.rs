@@ -13,7 +13,7 @@ use weft_waist::{
     Caller, Configuration, Effect, Effects, Engine, Epoch, Event, Io, Memory, Message, NodeId, NodeSet, View,
 };
 
-use super::clients::{Clients, Programs};
+use super::clients::{Clients, Key, Programs};
 use super::{Budgets, NODES};
 
 /// Always the same, so that a check explores the same states again.
@@ -23,12 +23,6 @@ const TICK_PS: u64 = 1_000;
 
 pub(super) fn node(index: usize) -> NodeId {
     NodeId::new(index).expect("there are three")
-}
-
-/// The key of all operations: node 0 leads it in the first view.
-pub(super) fn key() -> [u8; 8] {
-    let leads = |number: &u64| partition(&number.to_be_bytes()).is_multiple_of(NODES as u32);
-    (0..).find(leads).expect("it leads a third").to_be_bytes()
 }
 
 /// A node's engine, with its memory and its timers.
@@ -134,9 +128,9 @@ impl World {
         view.epoch > self.nodes[index].kv.status().epoch && view.full.contains(node(index))
     }
 
-    /// The nodes that lead the key in some view.
-    pub(super) fn leaders(&self) -> NodeSet {
-        let partition = partition(&key());
+    /// The nodes that lead a key in some view.
+    pub(super) fn leaders(&self, key: Key) -> NodeSet {
+        let partition = partition(&key.bytes());
         self.views.iter().filter_map(|view| view.leader(partition)).collect()
     }
 
@@ -178,7 +172,7 @@ impl World {
 
     /// The request of an operation arrives at a node.
     pub(super) fn call(&mut self, client: usize, place: usize, node: usize) {
-        let payload = Clients::request(self.programs(), client, place, &key());
+        let payload = Clients::request(self.programs(), client, place);
         let caller = Caller::Endpoint { address: Ipv4Addr::LOCALHOST, port: client as u16 };
         let message = Message { kind: Kind::Request as u8, payload: &payload };
         self.handle(node, Event::Call { caller, message, last: true });
