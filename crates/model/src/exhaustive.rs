@@ -2,10 +2,12 @@
 
 use std::fmt::Debug;
 use std::hash::Hash;
-use std::time::{Duration, Instant as Clock};
+use std::time::Instant as Clock;
 
 use serde::Serialize;
-use stateright::{Checker, HasDiscoveries, Model};
+use stateright::{Checker, Model};
+
+use crate::search::search;
 
 /// The result of an exhaustive check.
 #[derive(Clone, Debug, Serialize)]
@@ -60,20 +62,10 @@ pub trait Explore:
     fn trace(path: &Path<Self>) -> String;
 
     /// Runs the check. `progress` is called with the number of states from time to time.
-    fn run(self, threads: usize, mut progress: impl FnMut(u64)) -> Explored<Self::Budgets> {
+    fn run(self, threads: usize, progress: impl FnMut(u64)) -> Explored<Self::Budgets> {
         let begin = Clock::now();
         let (budgets, properties) = (self.budgets(), Self::PROPERTIES);
-        let mut checker =
-            self.checker().threads(threads).finish_when(HasDiscoveries::AnyFailures).spawn_dfs();
-        while !checker.is_done() {
-            std::thread::sleep(Duration::from_millis(10));
-            progress(checker.unique_state_count() as u64);
-        }
-        for handle in checker.handles() {
-            if let Err(panic) = handle.join() {
-                std::panic::resume_unwind(panic);
-            }
-        }
+        let checker = search(self, threads, progress);
         let violation =
             |property: &'static str| Some((property, Self::trace(&checker.discovery(property)?.into_vec())));
         Explored {

@@ -20,13 +20,14 @@
 
 use std::time::{Duration, Instant};
 
-use stateright::{Checker, HasDiscoveries, Model};
+use stateright::{Checker, Model};
 
 use crate::adversary::{Adversary, subsets};
 use crate::cluster::Cluster;
 use crate::property::Property;
 use crate::protocol::{Protocol, all_of};
 use crate::schedule::{Counterexample, Schedule};
+use crate::search::search;
 
 /// Which proposals the nodes hold at the beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,23 +78,13 @@ pub struct Explored<const N: usize> {
 
 impl<P: Protocol, const N: usize> Exploration<P, N> {
     /// Runs the check. `progress` is called with the number of states from time to time.
-    pub fn run(self, threads: usize, mut progress: impl FnMut(u64)) -> Explored<N> {
+    pub fn run(self, threads: usize, progress: impl FnMut(u64)) -> Explored<N> {
         let begin = Instant::now();
         let Self { adversary, .. } = self;
         let protocol = self.protocol.clone();
         let properties: Vec<_> =
             Property::ALL.into_iter().filter(|property| property.applies::<P>(adversary)).collect();
-        let mut checker =
-            self.checker().threads(threads).finish_when(HasDiscoveries::AnyFailures).spawn_dfs();
-        while !checker.is_done() {
-            std::thread::sleep(Duration::from_millis(10));
-            progress(checker.unique_state_count() as u64);
-        }
-        for handle in checker.handles() {
-            if let Err(panic) = handle.join() {
-                std::panic::resume_unwind(panic);
-            }
-        }
+        let checker = search(self, threads, progress);
         let counterexamples = properties
             .iter()
             .filter_map(|property| {

@@ -198,7 +198,8 @@ impl Model for Exploration {
         actions.extend(world.datagrams.iter().cloned().map(Action::Deliver));
         // Clients call updates at nodes that lead the key, now or in an earlier view.
         let nodes = |(call, key): (Call, Key)| {
-            (0..NODES).filter(move |index| call.reads() || world.leaders(key).contains(node(*index)))
+            let leaders = world.leaders(key);
+            (0..NODES).filter(move |index| call.reads() || leaders.contains(node(*index)))
         };
         for client in 0..CLIENTS {
             let program = left.programs[client];

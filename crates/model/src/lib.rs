@@ -25,6 +25,7 @@ pub mod random;
 pub mod rdt;
 pub mod register;
 mod schedule;
+mod search;
 mod shipped;
 pub mod smr;
 pub mod suite;

@@ -8,9 +8,8 @@
 
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
-use std::time::Duration;
 
-use stateright::{Checker, HasDiscoveries, Model, Property};
+use stateright::{Checker, Model, Property};
 use weft_rounds::message::{Kind, Proposal};
 use weft_rounds::{Algorithm, Ckc, Decision, Instance, Members, Output, Parameters};
 use weft_waist::Message;
@@ -18,6 +17,7 @@ use weft_waist::Message;
 use crate::adversary::{Adversary, names, subsets};
 use crate::protocol::nodes_of;
 use crate::schedule::losses;
+use crate::search::search;
 use crate::violation::Violation;
 
 const NODES: usize = 3;
@@ -73,18 +73,8 @@ impl Pipelines {
     }
 
     /// Runs the check. `progress` is called with the number of states from time to time.
-    pub fn run(self, threads: usize, mut progress: impl FnMut(u64)) -> PipelinesExplored {
-        let mut checker =
-            self.checker().threads(threads).finish_when(HasDiscoveries::AnyFailures).spawn_dfs();
-        while !checker.is_done() {
-            std::thread::sleep(Duration::from_millis(10));
-            progress(checker.unique_state_count() as u64);
-        }
-        for handle in checker.handles() {
-            if let Err(panic) = handle.join() {
-                std::panic::resume_unwind(panic);
-            }
-        }
+    pub fn run(self, threads: usize, progress: impl FnMut(u64)) -> PipelinesExplored {
+        let checker = search(self, threads, progress);
         let violations = Self::PROPERTIES
             .into_iter()
             .filter_map(|property| {
