@@ -34,9 +34,9 @@ quick: ## For the inner loop: lints and tests of the crates that have changed, w
 
 lint: $(VENV)/.ready ## Formatting and lints, warnings as errors
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --all-features --locked -- --deny warnings
-	tools/circles.py
 	tools/columns.py
+	tools/circles.py
+	$(CARGO) clippy --workspace --all-targets --all-features --locked -- --deny warnings
 	tools/registers.sh --check
 	tools/lint_rtl.sh
 

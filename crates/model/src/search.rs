@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use stateright::{Checker, HasDiscoveries, Model};
 
-/// Searches with so many threads. `progress` is called with the number of states from time to time. A panic of the model
-/// goes on in the caller.
+/// Searches with so many threads. `progress` is called with the number of states from time to time. A panic of the
+/// model continues in the caller.
 pub(crate) fn search<M>(model: M, threads: usize, mut progress: impl FnMut(u64)) -> impl Checker<M>
 where
     M: Model<State: Clone + Hash + PartialEq + Send + Sync, Action: Clone + PartialEq + Send + Sync>
