@@ -123,6 +123,7 @@ rdma/notification_point.sv
 rdma/placement.sv
 rdma/placement_frames.sv
 rdma/placement_retire.sv
+rdma/placement_services.sv
 rdma/queue_pair_table.sv
 rdma/rate_control.sv
 rdma/rate_machine.sv
@@ -167,6 +168,7 @@ services/psp_open.sv
 services/psp_port.sv
 services/psp_seal.sv
 services/psp_slots.sv
+services/service_port.sv
 services/services.sv
 services/xor_service.sv
 stream/arbiter.sv

@@ -461,12 +461,13 @@ package weft_pkg;
     target_e        target;
     logic           write_through;
     address_t       address;
-    payload_bytes_t bytes;          // PlaceWrite: 1 to 4096
-    logic [6:0]     offset;         // of the payload in the frame
+    payload_bytes_t bytes;           // PlaceWrite: 1 to 4096
+    logic [6:0]     offset;          // of the payload in the frame
+    logic [31:0]    message_offset;  // of the payload in its message; of requests only
     logic [63:0]    swap_or_add;
     logic [63:0]    compare;
-    logic           snoop;          // the payload also goes to the engines' dispatcher
-    logic           begins;         // the packet is the first of its message
+    logic           snoop;           // the payload also goes to the engines' dispatcher
+    logic           begins;          // the packet is the first of its message
     consequence_t   consequence;
   } placement_t;
 

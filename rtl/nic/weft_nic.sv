@@ -9,6 +9,7 @@ module weft_nic
   import weft_pkg::*;
   import engines_pkg::*;
   import events_pkg::*;
+  import services_pkg::*;
 #(
   parameter int unsigned OnChipBytes      = 262_144,
   parameter int unsigned HostCreditBytes  = 32_768,
@@ -16,6 +17,8 @@ module weft_nic
   parameter bit          AdditiveIncrease = 1'b0,
   // 0: the card has RoCE and ordinary networking only, and a WRITE into an RPC region calls no engine.
   parameter bit          Engine           = 1'b1,
+  // 1: the payload of requests can go through services, which are outside of the card.
+  parameter bit          Services         = 1'b0,
   // Enables the engine's planted bugs, for tests of checkers only.
   parameter bit          PlantedBugs      = 1'b0
 ) (
@@ -169,6 +172,21 @@ module weft_nic
   input  logic               engine_r_valid_i,
   output logic               engine_r_ready_o,
   input  axi_read_t          engine_r_i,
+
+  // Services for the payload of requests: see rtl/rdma/placement_services.sv. Unused unless `Services`.
+  input  logic          serve_valid_i,
+  input  qp_index_t     serve_qp_i,
+  input  logic          serve_i,
+  output logic          service_valid_o,
+  input  logic          service_ready_i,
+  output service_beat_t service_o,
+  input  logic          served_valid_i,
+  output logic          served_ready_o,
+  input  service_beat_t served_i,
+
+  // For `service_port`, if the card has services.
+  output service_registers_t service_registers_o,
+  input  service_readings_t  service_readings_i,
 
   // For `work_queues`, if the card has queues in the host's memory.
   output queue_registers_t queue_registers_o,
@@ -349,6 +367,8 @@ module weft_nic
     .engine_i            (engine_readings),
     .queues_o            (queue_registers_o),
     .queues_i            (queue_readings_i),
+    .services_o          (service_registers_o),
+    .services_i          (service_readings_i),
     .idle_i              (idle_o)
   );
 
@@ -400,7 +420,8 @@ module weft_nic
     .OnChipBytes     (OnChipBytes),
     .HostCreditBytes (HostCreditBytes),
     .RpcCredits      (RpcCredits),
-    .AdditiveIncrease(AdditiveIncrease)
+    .AdditiveIncrease(AdditiveIncrease),
+    .Services        (Services)
   ) u_transport (
     .clk_i,
     .rst_ni,
@@ -451,6 +472,15 @@ module weft_nic
     .engine_completion_valid_o(engine_completion_valid),
     .engine_completion_ready_i(engine_completion_ready),
     .engine_completion_o      (engine_completion),
+    .serve_valid_i,
+    .serve_qp_i,
+    .serve_i,
+    .service_valid_o,
+    .service_ready_i,
+    .service_o,
+    .served_valid_i,
+    .served_ready_o,
+    .served_i,
     .snoop_valid_o            (snoop_valid),
     .snoop_ready_i            (snoop_ready),
     .snoop_o                  (snoop),

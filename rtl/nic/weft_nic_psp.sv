@@ -10,12 +10,14 @@ module weft_nic_psp
   import engines_pkg::*;
   import events_pkg::*;
   import psp_pkg::*;
+  import services_pkg::*;
 #(
   parameter int unsigned OnChipBytes      = 262_144,
   parameter int unsigned HostCreditBytes  = 32_768,
   parameter int unsigned RpcCredits       = 16,
   parameter bit          AdditiveIncrease = 1'b0,
   parameter bit          Engine           = 1'b1,
+  parameter bit          Services         = 1'b0,
   // Enables the engine's planted bugs, for tests of checkers only.
   parameter bit          PlantedBugs      = 1'b0,
   // Rounds of AES: 14 for keys of 256 bits, 10 for keys of 128. Leaf: see `carryless_multiplier`.
@@ -179,6 +181,21 @@ module weft_nic_psp
   output logic               engine_r_ready_o,
   input  axi_read_t          engine_r_i,
 
+  // Services for the payload of requests: see rtl/rdma/placement_services.sv. Unused unless `Services`.
+  input  logic          serve_valid_i,
+  input  qp_index_t     serve_qp_i,
+  input  logic          serve_i,
+  output logic          service_valid_o,
+  input  logic          service_ready_i,
+  output service_beat_t service_o,
+  input  logic          served_valid_i,
+  output logic          served_ready_o,
+  input  service_beat_t served_i,
+
+  // For `service_port`, if the card has services.
+  output service_registers_t service_registers_o,
+  input  service_readings_t  service_readings_i,
+
   // For `work_queues`, if the card has queues in the host's memory.
   output queue_registers_t queue_registers_o,
   input  queue_readings_t  queue_readings_i,
@@ -287,6 +304,7 @@ module weft_nic_psp
     .RpcCredits(RpcCredits),
     .AdditiveIncrease(AdditiveIncrease),
     .Engine(Engine),
+    .Services(Services),
     .PlantedBugs(PlantedBugs)
   ) u_weft_nic (
     .clk_i,
@@ -420,6 +438,17 @@ module weft_nic_psp
     .engine_r_valid_i,
     .engine_r_ready_o,
     .engine_r_i,
+    .serve_valid_i,
+    .serve_qp_i,
+    .serve_i,
+    .service_valid_o,
+    .service_ready_i,
+    .service_o,
+    .served_valid_i,
+    .served_ready_o,
+    .served_i,
+    .service_registers_o,
+    .service_readings_i,
     .queue_registers_o,
     .queue_readings_i,
     .sniffer_valid_o,

@@ -21,7 +21,11 @@
 // snoop or atomic. The block ignores these fields.
 module placement
   import weft_pkg::*;
-(
+  import services_pkg::*;
+#(
+  // Payloads of requests can go through services.
+  parameter bit Services = 1'b0
+) (
   input logic clk_i,
   input logic rst_ni,
 
@@ -61,6 +65,19 @@ module placement
   input  logic                  word_data_valid_i,
   input  logic           [63:0] word_data_i,
 
+  // Services, and the queue pairs whose requests they process: see `placement_services`. Unused unless `Services`.
+  /* verilator lint_off UNUSEDSIGNAL */  // some without services
+  input  logic          serve_valid_i,
+  input  qp_index_t     serve_qp_i,
+  input  logic          serve_i,
+  output logic          service_valid_o,
+  input  logic          service_ready_i,
+  output service_beat_t service_o,
+  input  logic          served_valid_i,
+  output logic          served_ready_o,
+  input  service_beat_t served_i,
+  /* verilator lint_on UNUSEDSIGNAL */
+
   // Beats of writes into an engine's RPC region, before the call.
   output logic      snoop_valid_o,
   input  logic      snoop_ready_i,
@@ -94,6 +111,8 @@ module placement
 );
 
   localparam int unsigned QueueDepth = 16;
+  // Depth of the queues whose elements wait for their data. With services there are as many as the services hold.
+  localparam int unsigned RunDepth = Services ? 64 : QueueDepth;
   // An offset at which no payload begins. It means that the verdict itself holds the word to write.
   localparam logic [6:0] OffsetOfWord = 7'd127;
 
@@ -244,25 +263,30 @@ module placement
 
   // Taking a verdict pushes into four queues at once.
 
-  logic                                 controls_ready;
-  logic                                 runs_ready;
-  logic                                 writes_ready;
-  logic                                 snoops_ready;
-  logic                                 retire_ready;
-  control_t                             control_in;
-  control_t                             control;
-  logic                                 control_valid;
-  logic                                 control_ready;
-  run_t                                 run;
-  logic                                 run_valid;
-  logic                                 run_ready;
-  snoop_t                               snoop;
-  logic                                 snoop_valid;
-  logic                                 snoop_pop;
-  logic                                 retire_idle;
-  logic     [3:0][$clog2(QueueDepth):0] levels;
+  logic                                                controls_ready;
+  logic                                                runs_ready;
+  logic                                                writes_ready;
+  logic                                                snoops_ready;
+  logic                                                retire_ready;
+  control_t                                            control_in;
+  control_t                                            control;
+  logic                                                control_valid;
+  logic                                                control_ready;
+  run_t                                                run;
+  logic                                                run_valid;
+  logic                                                run_ready;
+  snoop_t                                              snoop;
+  logic                                                snoop_valid;
+  logic                                                snoop_pop;
+  logic                                                retire_idle;
+  logic     [$clog2(QueueDepth):0]                     controls_level;
+  logic     [                 2:0][$clog2(RunDepth):0] levels;
+  logic                                                services_ready;
+  logic                                                services_idle;
+  // Offset of the run's first byte in the first beat of its data.
+  logic     [                 5:0]                     from;
 
-  assign room = controls_ready && runs_ready && writes_ready && snoops_ready && retire_ready;
+  assign room = controls_ready && runs_ready && writes_ready && snoops_ready && services_ready && retire_ready;
 
   /* verilator lint_off UNUSEDSIGNAL */  // the last byte's position within its beat
   logic [12:0] last_byte;
@@ -290,27 +314,27 @@ module placement
     .out_valid_o(control_valid),
     .out_ready_i(control_ready),
     .out_o      (control),
-    .level_o    (levels[0])
+    .level_o    (controls_level)
   );
 
   fifo #(
     .T    (run_t),
-    .Depth(QueueDepth)
+    .Depth(RunDepth)
   ) i_runs (
     .clk_i,
     .rst_ni,
     .in_valid_i (take && writes),
     .in_ready_o (runs_ready),
-    .in_i       ({word ? 6'd0 : offset[5:0], address[5:0], bytes}),
+    .in_i       ({from, address[5:0], bytes}),
     .out_valid_o(run_valid),
     .out_ready_i(run_ready),
     .out_o      (run),
-    .level_o    (levels[1])
+    .level_o    (levels[0])
   );
 
   fifo #(
     .T    (write_command_t),
-    .Depth(QueueDepth)
+    .Depth(RunDepth)
   ) i_writes (
     .clk_i,
     .rst_ni,
@@ -320,7 +344,7 @@ module placement
     .out_valid_o(write_valid_o),
     .out_ready_i(write_ready_i),
     .out_o      (write_o),
-    .level_o    (levels[2])
+    .level_o    (levels[1])
   );
 
   snoop_t snoop_in;
@@ -335,7 +359,7 @@ module placement
 
   fifo #(
     .T    (snoop_t),
-    .Depth(QueueDepth)
+    .Depth(RunDepth)
   ) i_snoops (
     .clk_i,
     .rst_ni,
@@ -345,7 +369,7 @@ module placement
     .out_valid_o(snoop_valid),
     .out_ready_i(snoop_pop),
     .out_o      (snoop),
-    .level_o    (levels[3])
+    .level_o    (levels[2])
   );
 
   always_comb begin
@@ -401,6 +425,9 @@ module placement
   logic                       payload_valid;
   logic                       payload_ready;
   logic        [BeatBits-1:0] payload;
+  logic                       data_valid;
+  logic                       data_ready;
+  logic        [BeatBits-1:0] data;
   logic                       aligned_valid;
   logic                       aligned_ready;
   write_beat_t                aligned;
@@ -425,6 +452,49 @@ module placement
     .out_data_o     (payload)
   );
 
+  if (Services) begin : gen_services
+    placement_services #(
+      .RunDepth(RunDepth)
+    ) i_services (
+      .clk_i,
+      .rst_ni,
+      .serve_valid_i,
+      .serve_qp_i,
+      .serve_i,
+      .run_valid_i         (take && writes),
+      .run_ready_o         (services_ready),
+      .run_request_i       (!from_requester && !word),
+      .run_qp_i            (responder_i.consequence.qp),
+      .run_message_offset_i(responder_i.message_offset),
+      .run_from_i          (word ? 6'd0 : offset[5:0]),
+      .run_bytes_i         (bytes),
+      .run_from_o          (from),
+      .in_valid_i          (payload_valid),
+      .in_ready_o          (payload_ready),
+      .in_data_i           (payload),
+      .service_valid_o,
+      .service_ready_i,
+      .service_o,
+      .served_valid_i,
+      .served_ready_o,
+      .served_i,
+      .out_valid_o         (data_valid),
+      .out_ready_i         (data_ready),
+      .out_data_o          (data),
+      .idle_o              (services_idle)
+    );
+  end else begin : gen_no_services
+    assign from = word ? 6'd0 : offset[5:0];
+    assign services_ready = 1'b1;
+    assign services_idle = 1'b1;
+    assign service_valid_o = 1'b0;
+    assign service_o = '0;
+    assign served_ready_o = 1'b0;
+    assign data_valid = payload_valid;
+    assign payload_ready = data_ready;
+    assign data = payload;
+  end
+
   realign i_realign (
     .clk_i,
     .rst_ni,
@@ -433,9 +503,9 @@ module placement
     .from_i         (run.from),
     .to_i           (run.to),
     .bytes_i        (run.bytes),
-    .in_valid_i     (payload_valid),
-    .in_ready_o     (payload_ready),
-    .in_data_i      (payload),
+    .in_valid_i     (data_valid),
+    .in_ready_o     (data_ready),
+    .in_data_i      (data),
     .out_valid_o    (aligned_valid),
     .out_ready_i    (aligned_ready),
     .out_data_o     (aligned.data),
@@ -473,8 +543,8 @@ module placement
   end
 
   assign events_o.placement_stall = verdict_valid && !room;
-  assign idle_o = !responder_valid_i && !requester_valid_i && !order_valid_i && state_q == StateIdle && levels == '0
-      && unwritten_q == '0 && retire_idle && !frame_valid_i;
+  assign idle_o = !responder_valid_i && !requester_valid_i && !order_valid_i && state_q == StateIdle
+      && controls_level == '0 && levels == '0 && services_idle && unwritten_q == '0 && retire_idle && !frame_valid_i;
 
   always_ff @(posedge clk_i) begin
     if (rst_ni && responder_valid_i) begin

@@ -61,6 +61,7 @@ module responder_conclude
         address: work_i.address,
         bytes: work_i.bytes,
         offset: work_i.offset,
+        message_offset: work_i.state.done,
         first: work_i.first,
         second: work_i.second,
         base: work_i.state.address,

@@ -45,6 +45,7 @@ module responder_output
     verdict_o.address = out.address;
     verdict_o.bytes = out.bytes;
     verdict_o.offset = out.offset;
+    verdict_o.message_offset = out.message_offset;
     verdict_o.swap_or_add = out.first;
     verdict_o.compare = out.second;
     verdict_o.snoop = out.snoop;

@@ -160,17 +160,18 @@ package responder_pkg;
     address_t        address;
     payload_bytes_t  bytes;
     logic [6:0]      offset;
-    logic [63:0]     first;          // word to swap or add; or id of a receive request; or address of a READ
+    logic [31:0]     message_offset;
+    logic [63:0]     first;           // word to swap or add; or id of a receive request; or address of a READ
     // word to compare; or immediate data in the low bits; or rkey and length of a READ
     logic [63:0]     second;
-    logic [63:0]     base;           // start of a WRITE
-    logic [31:0]     length;         // of a message
+    logic [63:0]     base;            // start of a WRITE
+    logic [31:0]     length;          // of a message
     logic            snoop;
-    logic            begins;         // the packet is the first of its message
+    logic            begins;          // the packet is the first of its message
     qp_index_t       qp;
     logic            complete;
     status_e         status;
-    logic            write;          // a WRITE with immediate data completed
+    logic            write;           // a WRITE with immediate data completed
     logic            immediate;
     logic            call;
     logic [3:0]      slot;

@@ -5,17 +5,20 @@ import random
 from collections import deque
 
 import cocotb
+import pytest
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, ReadOnly, RisingEdge
 
 import bench
-from structs import constant, pack, unpack
+from structs import RTL, Package, constant, pack, unpack
 
 REGISTER, ON_CHIP, HBM, HOST = range(4)
 NOTHING, WRITE, FETCH_ADD, COMPARE_SWAP = (
     constant(name) for name in ("PlaceNothing", "PlaceWrite", "PlaceFetchAdd", "PlaceCompareSwap"))
 NONE, ACKNOWLEDGE, ATOMIC = (constant(name) for name in ("AnswerNone", "AnswerAcknowledge", "AnswerAtomic"))
 MEMORY_BYTES = 8192
+SERVICES = Package((RTL / "weft_pkg.sv", RTL / "services/preprocess_pkg.sv", RTL / "services/services_pkg.sv"))
+SERVED = (1, 3)  # queue pairs with services, in a block that has them
 STREAMS = {"completion": "completion_t", "call": "rpc_call_t", "answer": "answer_t", "advance": "advance_t"}
 WORD = 127
 
@@ -34,13 +37,25 @@ def beats_of(frame):
     return beats
 
 
+def map_of(qp, offset, payload):
+    """A map that depends on the offset of each byte in its message."""
+    if qp not in SERVED:
+        return payload
+    return bytes(byte ^ (37 * at + 11 * (at >> 6) + qp) & 255 for at, byte in enumerate(payload, offset))
+
+
 class Bench:
-    def __init__(self, dut, seed, delay=(1, 30), memory_ready=0.7):
+    def __init__(self, dut, seed, delay=(1, 30), memory_ready=0.7, services_delay=(1, 60), services_ready=0.8):
         self.dut = dut
         self.chance = random.Random(seed)
         self.now = 0
         self.delay = delay
         self.memory_ready = memory_ready
+        self.services = bool(int(dut.Services.value))
+        self.services_delay = services_delay
+        self.services_ready = services_ready
+        # Beats with the services, and when each may leave.
+        self.inside = deque()
         self.busy = 1.0
         self.consumers = 1.0
         self.verdicts = {"responder": deque(), "requester": deque()}
@@ -65,7 +80,7 @@ class Bench:
         self.held = {}
         self.cycles = {"take": [], "data": [], "written": [], "consequence": []}
         for name in ("order_valid_i", "responder_valid_i", "requester_valid_i", "frame_valid_i", "write_ready_i",
-                     "write_data_ready_i", "written_i", "word_ready_i", "word_data_valid_i", "snoop_ready_i",
+                     "write_data_ready_i", "written_i", "serve_valid_i", "service_ready_i", "served_valid_i", "word_ready_i", "word_data_valid_i", "snoop_ready_i",
                      *(f"{stream}_ready_i" for stream in STREAMS)):
             getattr(dut, name).value = 0
 
@@ -75,6 +90,10 @@ class Bench:
         for _ in range(2):
             await FallingEdge(self.dut.clk_i)
         self.dut.rst_ni.value = 1
+        for qp in SERVED:
+            self.dut.serve_valid_i.value, self.dut.serve_qp_i.value, self.dut.serve_i.value = 1, qp, 1
+            await FallingEdge(self.dut.clk_i)
+        self.dut.serve_valid_i.value = 0
 
     # Stimuli.
 
@@ -87,8 +106,12 @@ class Bench:
 
     def add_write(self, source, target, address, payload, offset=70, consequence=None, **fields):
         frame = frame_of(self.chance, offset, payload)
+        consequence = consequence or {}
+        message_offset = self.chance.choice((0, 1024, self.chance.getrandbits(32) - len(payload)))
+        if self.services and source == "responder":
+            payload = map_of(consequence.get("qp", 0), message_offset, payload)
         self.add(source, frame, payload, place=WRITE, target=target, address=address, bytes=len(payload),
-                 offset=offset, consequence=consequence or {}, **fields)
+                 offset=offset, message_offset=message_offset, consequence=consequence, **fields)
 
     def add_random(self):
         chance = self.chance
@@ -202,6 +225,14 @@ class Bench:
                 due["credit"] = (len(payload), source == "requester")
         self.consequences.append({"qp": consequence["qp"], "due": due, "write": write, "snoops": self.snoop_count})
 
+    def serve(self, beat):
+        """Passes a beat through the services."""
+        offset = 64 * beat["word"]
+        assert not beat["flow"]["transmit"]
+        beat["data"] = int.from_bytes(map_of(beat["flow"]["qp"], offset, beat["data"].to_bytes(64, "little")), "little")
+        ready = max(self.now + self.chance.randint(*self.services_delay), self.inside[-1][0] if self.inside else 0)
+        self.inside.append((ready, SERVICES.pack("service_beat_t", **beat)))
+
     def head(self, name):
         """The next consequence."""
         while not self.consequences[0]["due"]:
@@ -255,6 +286,11 @@ class Bench:
             self.visible[target][address:address + len(payload)] = payload
             self.written += 1
             self.cycles["written"].append(self.now)
+        dut.service_ready_i.value = likely(self.services_ready)
+        served = bool(self.inside) and self.inside[0][0] <= self.now
+        dut.served_valid_i.value = int(served)
+        if served:
+            dut.served_i.value = self.inside[0][1]
         dut.word_ready_i.value = likely(self.memory_ready)
         word = self.word is not None and self.word[0] <= self.now
         dut.word_data_valid_i.value = int(word)
@@ -268,6 +304,10 @@ class Bench:
         self.held = {name: offered[name] and not taken[name] for name in offered}
         if taken["frame"]:
             self.frames.popleft()
+        if served and int(dut.served_ready_o.value):
+            self.inside.popleft()
+        if int(dut.service_valid_o.value) and int(dut.service_ready_i.value):
+            self.serve(SERVICES.unpack("service_beat_t", dut.service_o.value))
         assert not (taken["responder"] and taken["requester"])
         for source in ("responder", "requester"):
             if taken[source]:
@@ -382,17 +422,34 @@ async def a_consumer_that_takes_nothing_stops_what_follows(dut):
 
 @cocotb.test()
 async def small_writes_keep_the_rate_of_the_wire(dut):
+    # None of these queue pairs has services.
     for offset, length, address, beats in ((70, 64, 0, 3), (70, 4096, 64, 66), (54, 4096, 7, 65), (82, 1024, 63, 18)):
         test = Bench(dut, 5, delay=(200, 200), memory_ready=1)
         await test.start()
         count = 200 if beats == 3 else 20
         for i in range(count):
             test.add_write("responder", HBM, address, bytes([i % 256] * length), offset=offset,
-                           consequence={"complete": True, "qp": i % 32})
+                           consequence={"complete": True, "qp": 4 + i % 28})
         assert len(test.frames) == beats * count
         await test.drain()
         spent = test.cycles["written"][-1] - test.cycles["written"][0]
         assert spent <= beats * (count - 1) + 1, (beats, spent / (count - 1))
+
+
+@cocotb.test()
+async def services_keep_the_rate_of_the_wire(dut):
+    for length, beats in ((64, 3), (4096, 66), (1000, 18)):
+        test = Bench(dut, 8, delay=(5, 5), memory_ready=1, services_delay=(40, 40), services_ready=1)
+        if not test.services:
+            return
+        await test.start()
+        count = 200 if beats == 3 else 20
+        for i in range(count):
+            # Requests of other queue pairs do not wait for those with services.
+            test.add_write("responder", HBM, 64 * i, bytes([i % 256] * length), consequence={"complete": True, "qp": i % 4})
+        await test.drain()
+        spent = test.cycles["written"][-1] - test.cycles["written"][0]
+        assert spent <= beats * (count - 1) + 45, (beats, spent / (count - 1))
 
 
 @cocotb.test()
@@ -413,7 +470,9 @@ async def latency(dut):
     await test.drain()
 
 
-def test_placement():
-    sources = ["weft_pkg.sv", "stream/fifo.sv", "stream/ram.sv", "stream/realign.sv", "stream/ram_fifo.sv",
-               "rdma/placement_frames.sv", "rdma/placement_retire.sv", "rdma/placement.sv"]
-    bench.run("placement", sources, __file__)
+@pytest.mark.parametrize("services", [0, 1])
+def test_placement(services):
+    sources = ["weft_pkg.sv", "services/generated/preprocess_log_pkg.sv", "services/preprocess_pkg.sv", "services/services_pkg.sv",
+               "stream/fifo.sv", "stream/ram.sv", "stream/realign.sv", "stream/ram_fifo.sv", "rdma/placement_frames.sv",
+               "rdma/placement_retire.sv", "rdma/placement_services.sv", "rdma/placement.sv"]
+    bench.run("placement", sources, __file__, parameters={"Services": services})

@@ -7,11 +7,14 @@
 // are merged in the transmit path. Every block processes one packet a cycle, unless its header says otherwise.
 module transport
   import weft_pkg::*;
+  import services_pkg::*;
 #(
   parameter int unsigned OnChipBytes      = 262_144,
   parameter int unsigned HostCreditBytes  = 32_768,
   parameter int unsigned RpcCredits       = 16,
-  parameter bit          AdditiveIncrease = 1'b0
+  parameter bit          AdditiveIncrease = 1'b0,
+  // Payloads of requests can go through services.
+  parameter bit          Services         = 1'b0
 ) (
   input logic          clk_i,
   input logic          rst_ni,
@@ -72,6 +75,17 @@ module transport
   output logic             engine_completion_valid_o,
   input  logic             engine_completion_ready_i,
   output completion_t      engine_completion_o,
+
+  // Services for the payload of requests: see `placement_services`. Unused unless `Services`.
+  input  logic          serve_valid_i,
+  input  qp_index_t     serve_qp_i,
+  input  logic          serve_i,
+  output logic          service_valid_o,
+  input  logic          service_ready_i,
+  output service_beat_t service_o,
+  input  logic          served_valid_i,
+  output logic          served_ready_o,
+  input  service_beat_t served_i,
 
   // WRITEs into RPC regions: first their beats, then the call. Done is a pulse when the engine has taken a call,
   // which makes room for another.
@@ -519,7 +533,9 @@ module transport
   completion_t          receive_completion;
 
   logic                 placement_idle;
-  placement u_placement (
+  placement #(
+    .Services(Services)
+  ) u_placement (
     .clk_i,
     .rst_ni,
     .order_valid_i            (order_valid),
@@ -547,6 +563,15 @@ module transport
     .word_address_o           (word_address),
     .word_data_valid_i        (word_data_valid),
     .word_data_i              (word_data),
+    .serve_valid_i,
+    .serve_qp_i,
+    .serve_i,
+    .service_valid_o,
+    .service_ready_i,
+    .service_o,
+    .served_valid_i,
+    .served_ready_o,
+    .served_i,
     .snoop_valid_o,
     .snoop_ready_i,
     .snoop_o,

@@ -33,6 +33,33 @@ package services_pkg;
     logic [63:0] value;
   } setting_t;
 
+  // Registers of `service_port` that a driver writes: parts of a value, or a command that uses them.
+  typedef enum logic [3:0] {
+    ServiceFlow      = 4'd0,  // bit 0: transmit; above it the queue pair
+    ServiceKinds     = 4'd1,  // bits 3 to 0: `map_e`; bits 7 to 4: `tap_e`
+    ServiceValueLow  = 4'd2,
+    ServiceValueHigh = 4'd3,
+    ServiceConfigure = 4'd4,  // sets the services of the flow, and clears its state
+    ServiceRead      = 4'd5,  // reads the state of the flow
+    ServiceEntry     = 4'd6,  // bits 9 to 0: the address; bits 11 and 10: `preprocess_table_e`; writes the entry
+    ServiceEntry0    = 4'd8   // the first of six words of an entry, the lowest first
+  } service_register_e;
+
+  localparam int unsigned ServiceEntryWords = 6;
+
+  // The driver's write to a register of `service_port`, and what it reads.
+  typedef struct packed {
+    logic              valid;
+    service_register_e index;
+    logic [31:0]       data;
+  } service_registers_t;
+
+  typedef struct packed {
+    logic        present;
+    logic        busy;     // a command is being executed; meanwhile writes are ignored
+    logic [63:0] state;    // of the flow that was read last
+  } service_readings_t;
+
   // A beat of a packet's payload. Bytes are aligned by their offset in the message (or in the region, for the
   // response of a READ): offset n is in lane n % 64. The bytes of a packet are contiguous.
   typedef struct packed {

@@ -40,6 +40,7 @@ pub const CASES: [Case; 3] = [
             power_on_seed: 0,
             reorder_packets: 0,
             read_parts: false,
+            services: false,
         },
     },
     // So slow that payloads fill the receive buffer; this memory needs no credit.
@@ -53,6 +54,7 @@ pub const CASES: [Case; 3] = [
             power_on_seed: 0,
             reorder_packets: 0,
             read_parts: false,
+            services: false,
         },
     },
     // Equally slow, with small packets, of which the receive buffer holds many: their verdicts wait.
@@ -66,6 +68,7 @@ pub const CASES: [Case; 3] = [
             power_on_seed: 0,
             reorder_packets: 0,
             read_parts: false,
+            services: false,
         },
     },
 ];

@@ -8,6 +8,8 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use weft_service::preprocess::Pipeline;
+use weft_service::{Direction, MapKind, Services, Setting, TapKind};
 use weft_time::{Duration, Instant};
 use weft_verbs::{
     AccessFlags, Completion, CompletionOpcode, CompletionStatus, LocalBuffer, Operation, PathMtu,
@@ -210,9 +212,40 @@ struct World {
     queue_pairs: [Vec<QueuePairNumber>; 2],
     /// The expected contents of all memory at the end, by side and target.
     model: [[Vec<u8>; 4]; 2],
+    /// The services of each side, by the index of the queue pair.
+    services: [Services; 2],
     next_id: u64,
     next_host_turn: Instant,
     report: Report,
+}
+
+/// Gives the queue pairs of a NIC different services, but none to the first. Returns the services for the model.
+fn serve(twin: &mut Twin, queue_pairs: &[QueuePairNumber]) -> Services {
+    let mut services = Services::new();
+    let pipelines = Pipeline::PRESETS.map(|name| {
+        let pipeline = Pipeline::preset(name).expect("a preset");
+        let value = twin.load_pipeline(&pipeline);
+        assert_eq!(services.load(pipeline), value);
+        value
+    });
+    for (index, number) in queue_pairs.iter().enumerate().skip(1) {
+        let tap = if index % 4 == 2 { TapKind::None } else { TapKind::Count };
+        let setting = match index % 4 {
+            0 => Setting { map: MapKind::None, tap, value: 0 },
+            1 => Setting { map: MapKind::Xor, tap, value: 0x0123_4567_89ab_cdef },
+            even_or_odd => {
+                Setting { map: MapKind::Preprocess, tap, value: pipelines[even_or_odd % pipelines.len()] }
+            }
+        };
+        services.configure(requests_of(index), setting);
+        twin.serve(*number, setting);
+    }
+    services
+}
+
+/// The flow of requests that arrive on a queue pair, in the model's services.
+fn requests_of(index: usize) -> weft_service::Flow {
+    weft_service::Flow { queue_pair: index as u16, direction: Direction::Receive }
 }
 
 /// Start of a queue pair's area in host memory.
@@ -279,6 +312,9 @@ impl World {
         let queue_pairs: [Vec<QueuePairNumber>; 2] = [0, 1].map(|side: usize| {
             (0..run.queue_pairs).map(|_| twins[side].create_queue_pair().expect("room")).collect()
         });
+        let services = [0, 1].map(|side: usize| {
+            if run.options.services { serve(&mut twins[side], &queue_pairs[side]) } else { Services::new() }
+        });
         let mut flows = Vec::new();
         let connections = queue_pairs[0].iter().zip(&queue_pairs[1]).map(|(one, other)| [*one, *other]);
         for (index, ends) in connections.enumerate() {
@@ -336,6 +372,7 @@ impl World {
             own,
             queue_pairs,
             model: world_model,
+            services,
             next_id: 1,
             next_host_turn: Instant::ZERO,
             report: Report::default(),
@@ -550,6 +587,7 @@ impl World {
                 let from = host_area(index, 0) + self.chance.below(AREA_BYTES - length + 1);
                 let immediate = (kind < 8).then(|| self.chance.0.next_u32());
                 let content = self.host(side, from, length);
+                let content = self.pass(1 - side, index, content);
                 self.store(1 - side, index, target, at, &content);
                 if immediate.is_some() {
                     self.flows[flow].sends += 1;
@@ -568,6 +606,7 @@ impl World {
                 let from = host_area(index, 0) + self.chance.below(AREA_BYTES - length + 1);
                 let immediate = self.chance.happens(500_000).then(|| self.chance.0.next_u32());
                 let content = self.host(side, from, length);
+                let content = self.pass(1 - side, index, content);
                 self.flows[flow].sends += 1;
                 self.flows[flow].messages.push_back(Message {
                     bytes: length as u32,
@@ -625,6 +664,7 @@ impl World {
                 let from = host_area(index, 0) + self.chance.below(AREA_BYTES - length + 1);
                 let kind = self.chance.below(256) as u8;
                 let content = self.host(side, from, length);
+                let content = self.pass(1 - side, index, content);
                 let start = at as usize;
                 self.model[1 - side][Target::OnChip as usize][start..start + content.len()]
                     .copy_from_slice(&content);
@@ -658,6 +698,16 @@ impl World {
     /// Reads the model's host memory.
     fn host(&self, side: usize, at: u64, length: u64) -> Vec<u8> {
         self.model[side][Target::Host as usize][at as usize..(at + length) as usize].to_vec()
+    }
+
+    /// The content of a message as the services of the receiving `side` leave it. They see each message once.
+    fn pass(&mut self, side: usize, index: usize, mut content: Vec<u8>) -> Vec<u8> {
+        let services = &mut self.services[side];
+        if !content.is_empty() {
+            let verdict = services.pass(requests_of(index), 0, &mut content);
+            services.accept(requests_of(index), verdict);
+        }
+        content
     }
 
     /// Stores into a window; some windows write through to HBM.
@@ -713,7 +763,17 @@ impl World {
                     ));
                 }
             }
-            for number in self.queue_pairs[side].clone() {
+            for (index, number) in self.queue_pairs[side].clone().into_iter().enumerate() {
+                let (read, expected) = if self.run.options.services {
+                    (self.twins[side].tap_reading(number), self.services[side].reading(requests_of(index)))
+                } else {
+                    (0, 0)
+                };
+                if read != expected {
+                    return Err(format!(
+                        "side {side}, queue pair {index}: the tap reads {read}, not {expected}"
+                    ));
+                }
                 let information =
                     self.twins[side].driver().query_queue_pair(number).map_err(|error| error.to_string())?;
                 if information.state != QueuePairState::ReadyToSend || information.receive_queued != 0 {

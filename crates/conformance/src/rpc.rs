@@ -163,6 +163,7 @@ impl Node {
                     pressure: None,
                     power_on_seed: 3,
                     psp: None,
+                    services: false,
                     engine: Some(engine),
                 });
                 if coverage::is_on() {

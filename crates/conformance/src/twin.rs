@@ -4,6 +4,8 @@ use std::net::Ipv4Addr;
 
 use weft_gateware::{Latency, Pressure, RtlNic, RtlNicConfig};
 use weft_nic::{Card, CardConfig, HostCommand, HostEvent, Nic, RdmaDriver, SoftNic, SoftNicConfig};
+use weft_service::Setting;
+use weft_service::preprocess::Pipeline;
 use weft_time::{Duration, Instant};
 use weft_verbs::{ApiError, Completion, QueuePairNumber, ReceiveRequest, Target, WorkRequest};
 use weft_waist::{Caller, Engine, EngineStatus, Event, Io, Memory, NODES_MAX};
@@ -82,6 +84,8 @@ pub struct Options {
     pub reorder_packets: usize,
     /// Whether responses say that a missing part of a READ may be requested alone.
     pub read_parts: bool,
+    /// Whether the gateware has services. A soft NIC always has them.
+    pub services: bool,
 }
 
 /// An engine that records its calls.
@@ -194,6 +198,7 @@ impl Twin {
                     pressure: options.pressure,
                     power_on_seed: options.power_on_seed,
                     psp: None,
+                    services: options.services,
                     engine: None,
                 });
                 if coverage::is_on() {
@@ -276,6 +281,30 @@ impl Twin {
     /// Writes to memory.
     pub fn fill(&mut self, target: Target, address: u64, bytes: &[u8]) {
         self.driver().memory().write(target, address, bytes).expect("installed");
+    }
+
+    /// Loads a preprocessing pipeline, and returns the value of settings that use it.
+    pub fn load_pipeline(&mut self, pipeline: &Pipeline) -> u64 {
+        match &mut self.device {
+            Device::Soft(nic) => nic.card_mut().load_pipeline(pipeline.clone()),
+            Device::Rtl(nic) => nic.load_pipeline(pipeline).expect("the gates can run it"),
+        }
+    }
+
+    /// Sets the services of a queue pair.
+    pub fn serve(&mut self, queue_pair: QueuePairNumber, setting: Setting) {
+        match &mut self.device {
+            Device::Soft(nic) => nic.card_mut().serve(queue_pair, setting),
+            Device::Rtl(nic) => nic.serve(queue_pair, setting).expect("it exists"),
+        }
+    }
+
+    /// The reading of a queue pair's tap.
+    pub fn tap_reading(&mut self, queue_pair: QueuePairNumber) -> u64 {
+        match &mut self.device {
+            Device::Soft(nic) => nic.card().tap_reading(queue_pair),
+            Device::Rtl(nic) => nic.tap_reading(queue_pair).expect("it exists"),
+        }
     }
 
     /// The time up to which the NIC has run.

@@ -54,6 +54,7 @@ impl Twins {
             pressure: None,
             power_on_seed: seed as u32 | 1,
             psp: Some(PspConfig::default()),
+            services: false,
             engine: None,
         });
         let chance = Xoshiro256PlusPlus::seed_from_u64(seed);

@@ -10,13 +10,15 @@ use crate::verilator::{self, Top, Verilator};
 use crate::{modules, read, rerun_if_changed, sources, write};
 
 /// The NIC; and the engines and services alone.
-const TOPS: [Top; 6] = [
-    // Planted bugs are selected at run time; by default none is active.
-    Top { module: "weft_nic", parameters: &["PlantedBugs=1"] },
+const TOPS: [Top; 7] = [
+    // Planted bugs are selected at run time; by default none is active. Services cost no cycle while no queue pair has
+    // one.
+    Top { module: "weft_nic", parameters: &["PlantedBugs=1", "Services=1"] },
     Top { module: "kv", parameters: &["PlantedBugs=1"] },
     Top { module: "rounds", parameters: &[] },
     Top { module: "rounds_all_reduce", parameters: &[] },
     Top { module: "services", parameters: &[] },
+    Top { module: "service_port", parameters: &[] },
     // A multiplier in one piece simulates fastest.
     Top { module: "psp_port", parameters: &["Leaf=128"] },
 ];

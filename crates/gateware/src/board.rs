@@ -17,6 +17,7 @@ use crate::model::{
 };
 use crate::permissions::{Change, Changed, Permissions};
 use crate::psp::PspPort;
+use crate::service_port::ServicePort;
 
 type Model = model::Model<model::weft_nic::Top>;
 use crate::axi::MemoryTiming;
@@ -43,6 +44,8 @@ pub(crate) struct BoardConfig {
     pub(crate) power_on_seed: u32,
     /// PSP between MAC and card, if the card has it.
     pub(crate) psp: Option<PspConfig>,
+    /// Whether the card has services.
+    pub(crate) services: bool,
 }
 
 /// Transfers on the port of the engine's memory in one cycle.
@@ -91,6 +94,7 @@ pub(crate) struct Board {
     pub(crate) receive_overflows: u64,
     transmit: TransmitMac,
     pub(crate) psp: Option<Box<PspPort>>,
+    services: Option<Box<ServicePort>>,
 
     /// Host memory and HBM; the register file and the on-chip memory are inside the model.
     pub(crate) memory: FlatMemory,
@@ -146,6 +150,7 @@ impl Board {
             receive_overflows: 0,
             transmit: TransmitMac::new(config.bits_per_s),
             psp: config.psp.as_ref().map(|psp| Box::new(PspPort::new(psp, config.power_on_seed))),
+            services: config.services.then(|| Box::new(ServicePort::new(config.power_on_seed))),
             memory: FlatMemory::with_sizes(bytes_behind),
             retransmission_memory: vec![0; RETRANSMISSION_BYTES as usize],
             hbm: port(config.hbm, 1),
@@ -413,7 +418,13 @@ impl Board {
         let answer = self.engine_port.answer(tick, &mut self.engine_memory[..]);
         drive_engine_memory(inputs, &answer);
 
+        if let Some(services) = &self.services {
+            services.drive(inputs);
+        }
         self.model.step(inputs, &mut self.outputs, now.as_ps());
+        if let Some(services) = &mut self.services {
+            quiet &= services.step(now.as_ps(), inputs, &self.outputs);
+        }
         self.ticks += 1;
 
         let outputs = &self.outputs;

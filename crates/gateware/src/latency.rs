@@ -130,6 +130,7 @@ impl Joined {
                 pressure: None,
                 power_on_seed: 0,
                 psp: None,
+                services: false,
                 engine: None,
             });
             nic.add_neighbour(address(1 - end), station(1 - end));

@@ -32,6 +32,7 @@ mod queue_pair;
 mod registers;
 pub mod rounds;
 pub mod rounds_switch;
+mod service_port;
 mod services;
 
 pub use axi::{HbmTiming, Latency, MemoryTiming, Pressure};

@@ -148,6 +148,11 @@ top! {
 }
 
 top! {
+    /// Maps and taps behind the card's service slot.
+    service_port: "service_port_ports.rs", "service_port_functions.rs"
+}
+
+top! {
     /// PSP between MAC and card.
     psp_port: "psp_port_ports.rs", "psp_port_functions.rs"
 }

@@ -10,7 +10,9 @@ use std::path::Path;
 
 use weft_nic::{HostCommand, HostEvent, Nic, RdmaDriver, Work};
 use weft_rdma::{KeyNumbers, QueuePairNumbers, RegionMemory};
+use weft_service::preprocess::{Image, ImageError, Pipeline};
 use weft_service::psp::PspConfig;
+use weft_service::{Direction, Flow, Setting};
 use weft_time::Instant;
 use weft_verbs::{
     AccessFlags, ApiError, Completion, CompletionOpcode, CompletionStatus, Modify, PathMtu,
@@ -26,6 +28,7 @@ use crate::board::{Board, BoardConfig};
 use crate::permissions::Change;
 use crate::queue_pair::{QueuePair, REPLY_TAG};
 use crate::registers::{EngineConfig, Registers};
+use crate::services::entries_of;
 use crate::{CYCLE, engine_package, package};
 
 pub use permission_port::PermissionPort;
@@ -75,6 +78,8 @@ pub struct RtlNicConfig {
     pub engine: Option<EngineConfig>,
     /// PSP between MAC and card, as in `weft_nic_psp`. Without it, frames are sent in plaintext.
     pub psp: Option<PspConfig>,
+    /// Whether the card has services for payload that arrives, as in `roce_top` with `Services`.
+    pub services: bool,
 }
 
 /// The capabilities of the gateware's engine slot. It has neither queue pairs for engines nor access to the
@@ -148,6 +153,10 @@ struct Driver {
     messages_without_engine: u64,
     modifications_refused: u64,
     associations_refused: u64,
+    /// The tables of the preprocessing, if the card has services.
+    image: Option<Image>,
+    /// Indices of queue pairs with services.
+    served: BTreeSet<u16>,
     has_engine: bool,
     /// Calls that wait for the engine: token, kind, payload.
     calls: VecDeque<(u32, u8, Vec<u8>)>,
@@ -185,6 +194,7 @@ impl RtlNic {
             pressure: config.pressure,
             power_on_seed: config.power_on_seed,
             psp: config.psp,
+            services: config.services,
         });
         let mut card = Card { board, cycle: 0 };
         // The tables clear themselves, one entry a cycle.
@@ -195,6 +205,7 @@ impl RtlNic {
         card.registers().set_port(config.hardware, config.address);
         card.registers().set_rate_control(transport.rate_control);
         card.registers().set_read_parts(transport.read_parts);
+        let image = card.registers().has_services().then(Image::default);
         let index_bits = |places: u64| places.ilog2();
         let mut keys = KeyNumbers::with_index_bits(
             transport.max_regions,
@@ -231,6 +242,8 @@ impl RtlNic {
                 messages_without_engine: 0,
                 modifications_refused: 0,
                 associations_refused: 0,
+                image,
+                served: BTreeSet::new(),
                 has_engine: config.engine.is_some(),
                 calls: VecDeque::new(),
                 config: transport,
@@ -244,6 +257,48 @@ impl RtlNic {
     pub fn add_neighbour(&mut self, address: Ipv4Addr, hardware: MacAddress) {
         self.driver.neighbours.insert(address, hardware);
         self.card.get_mut().registers().write_neighbour(address, hardware);
+    }
+
+    /// Loads a preprocessing pipeline. The returned number is the value of settings that use it.
+    ///
+    /// # Errors
+    /// If the gates cannot run the pipeline.
+    ///
+    /// # Panics
+    /// If the card has no services ([`RtlNicConfig::services`]).
+    pub fn load_pipeline(&mut self, pipeline: &Pipeline) -> Result<u64, ImageError> {
+        let mut image = self.driver.image.clone().expect("the card has services");
+        let number = image.load(pipeline)?;
+        for entry in entries_of(&image) {
+            self.card.get_mut().registers().write_preprocess(&entry);
+        }
+        self.driver.image = Some(image);
+        Ok(number)
+    }
+
+    /// Sets the services that process the payload of SENDs and WRITEs to a queue pair before it is stored, until
+    /// the queue pair is destroyed. The queue pair must have no packet in flight.
+    ///
+    /// # Errors
+    /// If the queue pair does not exist.
+    ///
+    /// # Panics
+    /// If the card has no services ([`RtlNicConfig::services`]).
+    pub fn serve(&mut self, number: QueuePairNumber, setting: Setting) -> Result<(), ApiError> {
+        assert!(self.driver.image.is_some(), "the card has no services");
+        let index = self.index(number)?;
+        self.driver.served.insert(index);
+        self.card.get_mut().registers().configure_service(requests_of(index), setting);
+        Ok(())
+    }
+
+    /// The reading of a queue pair's tap.
+    ///
+    /// # Errors
+    /// If the queue pair does not exist.
+    pub fn tap_reading(&mut self, number: QueuePairNumber) -> Result<u64, ApiError> {
+        let index = self.index(number)?;
+        Ok(self.card.get_mut().registers().service_state(requests_of(index)))
     }
 
     /// Number of cycles simulated so far. Idle cycles are not simulated.
@@ -538,6 +593,11 @@ impl Driver {
     }
 }
 
+/// The flow of requests that arrive on the queue pair with an index.
+fn requests_of(index: u16) -> Flow {
+    Flow { queue_pair: index, direction: Direction::Receive }
+}
+
 /// Reserves an entry of the completion queue, in the driver's account.
 fn reserve(reserved: &mut usize, config: &weft_rdma::Config) -> Result<(), ApiError> {
     if *reserved >= config.completion_queue_depth {
@@ -770,6 +830,10 @@ impl RdmaDriver for RtlNic {
         // A number of generation 0, which no queue pair ever has.
         let nobody = package::QueuePair { number: index as u32, ..package::QueuePair::default() };
         self.card.get_mut().registers().write_queue_pair(&nobody);
+        if self.driver.served.remove(&(index as u16)) {
+            let flow = requests_of(index as u16);
+            self.card.get_mut().registers().configure_service(flow, Setting::default());
+        }
         self.driver.numbers.release(number);
         Ok(())
     }

@@ -5,6 +5,7 @@
 
 use std::net::Ipv4Addr;
 
+use weft_service::{Flow, Setting};
 use weft_time::Duration;
 use weft_waist::{Capabilities, Configuration, NODES_MAX};
 use weft_wire::ethernet::MacAddress;
@@ -12,7 +13,9 @@ use weft_wire::ethernet::MacAddress;
 use crate::CYCLE;
 use crate::axi::MemoryTiming;
 use crate::board::Board;
-use crate::package::{COUNTERS, Control, QueuePair, Region, RequesterQuery, ResponderQuery};
+use crate::package::{
+    self, COUNTERS, Control, PreprocessWrite, QueuePair, Region, RequesterQuery, ResponderQuery,
+};
 
 /// The engine in the card.
 #[derive(Clone, Debug)]
@@ -175,6 +178,49 @@ impl<'a> Registers<'a> {
             | u32::from(entry.slot) << shift::REGION_ATTRIBUTES_SLOT;
         self.write(offset::REGION_ATTRIBUTES, attributes);
         self.command(offset::REGION_COMMAND, 0, shift::STATUS_REGION_BUSY);
+    }
+
+    /// Whether the card has services.
+    pub(crate) fn has_services(&mut self) -> bool {
+        self.read(offset::SERVICES_STATUS) >> shift::SERVICES_STATUS_PRESENT & 1 != 0
+    }
+
+    /// Writes a register of `service_port`.
+    fn write_service(&mut self, register: u64, value: u32) {
+        self.write(offset::SERVICES_DATA, value);
+        self.write(offset::SERVICES_COMMAND, GO | (register as u32) << shift::SERVICES_COMMAND_INDEX);
+        // Far more polls than any command takes.
+        for _ in 0..10_000 {
+            if self.read(offset::SERVICES_STATUS) >> shift::SERVICES_STATUS_BUSY & 1 == 0 {
+                return;
+            }
+        }
+        panic!("gateware: the service register {register} stays busy");
+    }
+
+    /// Sets the services of a flow and clears its state.
+    pub(crate) fn configure_service(&mut self, flow: Flow, setting: Setting) {
+        self.write_service(package::SERVICE_FLOW, flow.index() as u32);
+        self.write_service(package::SERVICE_KINDS, setting.map as u32 | (setting.tap as u32) << 4);
+        self.write_service(package::SERVICE_VALUE_LOW, setting.value as u32);
+        self.write_service(package::SERVICE_VALUE_HIGH, (setting.value >> 32) as u32);
+        self.write_service(package::SERVICE_CONFIGURE, 0);
+    }
+
+    /// The state of a flow's tap.
+    pub(crate) fn service_state(&mut self, flow: Flow) -> u64 {
+        self.write_service(package::SERVICE_FLOW, flow.index() as u32);
+        self.write_service(package::SERVICE_READ, 0);
+        let low = self.read(offset::SERVICES_STATE_LOW);
+        u64::from(self.read(offset::SERVICES_STATE_HIGH)) << 32 | u64::from(low)
+    }
+
+    /// Writes an entry of a table of the preprocessing.
+    pub(crate) fn write_preprocess(&mut self, entry: &PreprocessWrite) {
+        for (word, value) in (package::SERVICE_ENTRY0..).zip(entry.data) {
+            self.write_service(word, value);
+        }
+        self.write_service(package::SERVICE_ENTRY, u32::from(entry.entries) << 10 | u32::from(entry.address));
     }
 
     /// Changes the state of a queue pair.

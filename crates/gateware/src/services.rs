@@ -9,7 +9,9 @@ use crate::CYCLE;
 use crate::axi::{Gate, Pressure};
 use crate::model::Model;
 use crate::model::services::{Inputs, Outputs, Top};
-use crate::package::{self, BEAT_BYTES, SERVICE_LATENCY, SERVICE_TAP_LATENCY, ServiceBeat, TapVerdict};
+use crate::package::{
+    self, BEAT_BYTES, PreprocessWrite, SERVICE_LATENCY, SERVICE_TAP_LATENCY, ServiceBeat, TapVerdict,
+};
 
 const _: () = {
     assert!(package::PREPROCESS_PIPELINES == PIPELINES as u64);
@@ -65,35 +67,13 @@ impl RtlServices {
 
     /// Writes the tables of the preprocessing. None of its pipelines may be in use.
     pub fn write(&mut self, image: Image) {
-        for (set, borders) in (0_u16..).zip(&image.borders) {
-            for (index, border) in (0..).zip(borders) {
-                let address = set * borders.len() as u16 + index;
-                self.write_entry(package::PREPROCESS_TABLE_BORDERS, address, &[*border as u32]);
-            }
-        }
-        for (index, column) in (0..).zip(&image.columns) {
-            self.write_entry(package::PREPROCESS_TABLE_COLUMNS, index, &column_entry(column).pack());
-            if let Some(divisor) = column.last.divisor() {
-                let entry = divisor_entry(divisor).pack();
-                self.write_entry(package::PREPROCESS_TABLE_DIVISORS, index, &entry);
-            }
-        }
-        for (number, row) in (0..).zip(&image.pipelines) {
-            let columns = divisor_entry(row.columns);
-            let entry = package::PreprocessPipeline { first: row.first as u16, columns }.pack();
-            self.write_entry(package::PREPROCESS_TABLE_PIPELINES, number, &entry);
+        for entry in entries_of(&image) {
+            self.inputs.preprocess_write_i = entry.pack();
+            self.inputs.preprocess_write_valid_i = 1;
+            self.tick();
+            self.inputs.preprocess_write_valid_i = 0;
         }
         self.image = image;
-    }
-
-    fn write_entry(&mut self, table: u64, address: u16, entry: &[u32]) {
-        let mut data = [0; 6];
-        data[..entry.len()].copy_from_slice(entry);
-        self.inputs.preprocess_write_i =
-            package::PreprocessWrite { entries: table as u8, address, data }.pack();
-        self.inputs.preprocess_write_valid_i = 1;
-        self.tick();
-        self.inputs.preprocess_write_valid_i = 0;
     }
 
     fn tick(&mut self) {
@@ -113,6 +93,34 @@ impl RtlServices {
         }
         panic!("services: still busy after {CYCLES_MAX} cycles");
     }
+}
+
+/// The writes that load an image into the tables of the preprocessing.
+pub(crate) fn entries_of(image: &Image) -> Vec<PreprocessWrite> {
+    let mut writes = Vec::new();
+    let mut write = |table: u64, address: u16, entry: &[u32]| {
+        let mut data = [0; 6];
+        data[..entry.len()].copy_from_slice(entry);
+        writes.push(PreprocessWrite { entries: table as u8, address, data });
+    };
+    for (set, borders) in (0_u16..).zip(&image.borders) {
+        for (index, border) in (0..).zip(borders) {
+            let address = set * borders.len() as u16 + index;
+            write(package::PREPROCESS_TABLE_BORDERS, address, &[*border as u32]);
+        }
+    }
+    for (index, column) in (0..).zip(&image.columns) {
+        write(package::PREPROCESS_TABLE_COLUMNS, index, &column_entry(column).pack());
+        if let Some(divisor) = column.last.divisor() {
+            write(package::PREPROCESS_TABLE_DIVISORS, index, &divisor_entry(divisor).pack());
+        }
+    }
+    for (number, row) in (0..).zip(&image.pipelines) {
+        let columns = divisor_entry(row.columns);
+        let entry = package::PreprocessPipeline { first: row.first as u16, columns };
+        write(package::PREPROCESS_TABLE_PIPELINES, number, &entry.pack());
+    }
+    writes
 }
 
 const fn divisor_entry(divisor: Divisor) -> package::PreprocessDivisor {

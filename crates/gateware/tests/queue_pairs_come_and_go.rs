@@ -74,6 +74,7 @@ fn gateware(end: usize) -> RtlNic {
         pressure: None,
         power_on_seed: 3,
         psp: None,
+        services: false,
         engine: None,
     });
     nic.add_neighbour(address(1 - end), station(1 - end));

@@ -43,6 +43,7 @@ fn config(end: usize) -> RtlNicConfig {
         pressure: None,
         power_on_seed: 0,
         psp: None,
+        services: false,
         engine: None,
     }
 }

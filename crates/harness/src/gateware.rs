@@ -20,6 +20,7 @@ pub fn card(hardware: MacAddress, address: Ipv4Addr) -> RtlNicConfig {
         pressure: None,
         power_on_seed: 0,
         psp: None,
+        services: false,
         engine: None,
     }
 }

@@ -329,6 +329,13 @@ module weft_registers (
             logic completion_consumed;
             logic completion_produced;
         } queues;
+        struct {
+            logic status;
+            logic data;
+            logic command;
+            logic state_low;
+            logic state_high;
+        } services;
     } decoded_reg_strb_t;
     decoded_reg_strb_t decoded_reg_strb;
     logic decoded_err;
@@ -507,6 +514,16 @@ module weft_registers (
         is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h200);
         decoded_reg_strb.queues.completion_produced = cpuif_req_masked & (cpuif_addr == 12'h204) & !cpuif_req_is_wr;
         is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h204);
+        decoded_reg_strb.services.status = cpuif_req_masked & (cpuif_addr == 12'h210) & !cpuif_req_is_wr;
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h210);
+        decoded_reg_strb.services.data = cpuif_req_masked & (cpuif_addr == 12'h214);
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h214);
+        decoded_reg_strb.services.command = cpuif_req_masked & (cpuif_addr == 12'h218);
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h218);
+        decoded_reg_strb.services.state_low = cpuif_req_masked & (cpuif_addr == 12'h21c) & !cpuif_req_is_wr;
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h21c);
+        decoded_reg_strb.services.state_high = cpuif_req_masked & (cpuif_addr == 12'h220) & !cpuif_req_is_wr;
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h220);
         decoded_err = ~is_valid_addr & decoded_req;
     end
 
@@ -1059,6 +1076,24 @@ module weft_registers (
                 } index;
             } completion_consumed;
         } queues;
+        struct {
+            struct {
+                struct {
+                    logic [31:0] next;
+                    logic load_next;
+                } value;
+            } data;
+            struct {
+                struct {
+                    logic [3:0] next;
+                    logic load_next;
+                } index;
+                struct {
+                    logic next;
+                    logic load_next;
+                } go;
+            } command;
+        } services;
     } field_combo_t;
     field_combo_t field_combo;
 
@@ -1502,6 +1537,21 @@ module weft_registers (
                 } index;
             } completion_consumed;
         } queues;
+        struct {
+            struct {
+                struct {
+                    logic [31:0] value;
+                } value;
+            } data;
+            struct {
+                struct {
+                    logic [3:0] value;
+                } index;
+                struct {
+                    logic value;
+                } go;
+            } command;
+        } services;
     } field_storage_t;
     field_storage_t field_storage;
 
@@ -3821,6 +3871,78 @@ module weft_registers (
         end
     end
     assign hwif_out.queues.completion_consumed.index.value = field_storage.queues.completion_consumed.index.value;
+    // Field: weft_registers.services.data.value
+    always_comb begin
+        automatic logic [31:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.services.data.value.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.services.data && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.services.data.value.value & ~decoded_wr_biten[31:0]) | (decoded_wr_data[31:0] & decoded_wr_biten[31:0]);
+            load_next_c = '1;
+        end
+        field_combo.services.data.value.next = next_c;
+        field_combo.services.data.value.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.services.data.value.value <= 32'h0;
+        end else begin
+            if(field_combo.services.data.value.load_next) begin
+                field_storage.services.data.value.value <= field_combo.services.data.value.next;
+            end
+        end
+    end
+    assign hwif_out.services.data.value.value = field_storage.services.data.value.value;
+    // Field: weft_registers.services.command.index
+    always_comb begin
+        automatic logic [3:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.services.command.index.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.services.command && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.services.command.index.value & ~decoded_wr_biten[3:0]) | (decoded_wr_data[3:0] & decoded_wr_biten[3:0]);
+            load_next_c = '1;
+        end
+        field_combo.services.command.index.next = next_c;
+        field_combo.services.command.index.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.services.command.index.value <= 4'h0;
+        end else begin
+            if(field_combo.services.command.index.load_next) begin
+                field_storage.services.command.index.value <= field_combo.services.command.index.next;
+            end
+        end
+    end
+    assign hwif_out.services.command.index.value = field_storage.services.command.index.value;
+    // Field: weft_registers.services.command.go
+    always_comb begin
+        automatic logic [0:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.services.command.go.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.services.command && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.services.command.go.value & ~decoded_wr_biten[31:31]) | (decoded_wr_data[31:31] & decoded_wr_biten[31:31]);
+            load_next_c = '1;
+        end else begin // singlepulse clears back to 0
+            next_c = '0;
+            load_next_c = '1;
+        end
+        field_combo.services.command.go.next = next_c;
+        field_combo.services.command.go.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.services.command.go.value <= 1'h0;
+        end else begin
+            if(field_combo.services.command.go.load_next) begin
+                field_storage.services.command.go.value <= field_combo.services.command.go.next;
+            end
+        end
+    end
+    assign hwif_out.services.command.go.value = field_storage.services.command.go.value;
 
     //--------------------------------------------------------------------------
     // Write response
@@ -4121,6 +4243,22 @@ module weft_registers (
         end
         if(rd_mux_addr == 12'h204) begin
             readback_data_var[15:0] = hwif_in.queues.completion_produced.index.next;
+        end
+        if(rd_mux_addr == 12'h210) begin
+            readback_data_var[0] = hwif_in.services.status.busy.next;
+            readback_data_var[1] = hwif_in.services.status.present.next;
+        end
+        if(rd_mux_addr == 12'h214) begin
+            readback_data_var[31:0] = field_storage.services.data.value.value;
+        end
+        if(rd_mux_addr == 12'h218) begin
+            readback_data_var[3:0] = field_storage.services.command.index.value;
+        end
+        if(rd_mux_addr == 12'h21c) begin
+            readback_data_var[31:0] = hwif_in.services.state_low.value.next;
+        end
+        if(rd_mux_addr == 12'h220) begin
+            readback_data_var[31:0] = hwif_in.services.state_high.value.next;
         end
         readback_data = readback_data_var;
         readback_done = decoded_req & ~decoded_req_is_wr;

@@ -5,7 +5,7 @@ package weft_registers_pkg;
 
     localparam WEFT_REGISTERS_DATA_WIDTH = 32;
     localparam WEFT_REGISTERS_MIN_ADDR_WIDTH = 12;
-    localparam WEFT_REGISTERS_SIZE = 'h208;
+    localparam WEFT_REGISTERS_SIZE = 'h224;
 
     typedef struct {
         logic next;
@@ -268,6 +268,41 @@ package weft_registers_pkg;
     } weft_registers__queues__in_t;
 
     typedef struct {
+        logic next;
+    } weft_registers__services__status__busy__in_t;
+
+    typedef struct {
+        logic next;
+    } weft_registers__services__status__present__in_t;
+
+    typedef struct {
+        weft_registers__services__status__busy__in_t busy;
+        weft_registers__services__status__present__in_t present;
+    } weft_registers__services__status__in_t;
+
+    typedef struct {
+        logic [31:0] next;
+    } weft_registers__services__state_low__value__in_t;
+
+    typedef struct {
+        weft_registers__services__state_low__value__in_t value;
+    } weft_registers__services__state_low__in_t;
+
+    typedef struct {
+        logic [31:0] next;
+    } weft_registers__services__state_high__value__in_t;
+
+    typedef struct {
+        weft_registers__services__state_high__value__in_t value;
+    } weft_registers__services__state_high__in_t;
+
+    typedef struct {
+        weft_registers__services__status__in_t status;
+        weft_registers__services__state_low__in_t state_low;
+        weft_registers__services__state_high__in_t state_high;
+    } weft_registers__services__in_t;
+
+    typedef struct {
         weft_registers__status__in_t status;
         weft_registers__tables__in_t tables;
         weft_registers__depths__in_t depths;
@@ -280,6 +315,7 @@ package weft_registers_pkg;
         weft_registers__engine__in_t engine;
         weft_registers__answer__in_t answer;
         weft_registers__queues__in_t queues;
+        weft_registers__services__in_t services;
     } weft_registers__in_t;
 
     typedef struct {
@@ -1062,6 +1098,32 @@ package weft_registers_pkg;
     } weft_registers__queues__out_t;
 
     typedef struct {
+        logic [31:0] value;
+    } weft_registers__services__data__value__out_t;
+
+    typedef struct {
+        weft_registers__services__data__value__out_t value;
+    } weft_registers__services__data__out_t;
+
+    typedef struct {
+        logic [3:0] value;
+    } weft_registers__services__command__index__out_t;
+
+    typedef struct {
+        logic value;
+    } weft_registers__services__command__go__out_t;
+
+    typedef struct {
+        weft_registers__services__command__index__out_t index;
+        weft_registers__services__command__go__out_t go;
+    } weft_registers__services__command__out_t;
+
+    typedef struct {
+        weft_registers__services__data__out_t data;
+        weft_registers__services__command__out_t command;
+    } weft_registers__services__out_t;
+
+    typedef struct {
         weft_registers__now_low__out_t now_low;
         weft_registers__congestion__out_t congestion;
         weft_registers__recovery__out_t recovery;
@@ -1081,5 +1143,6 @@ package weft_registers_pkg;
         weft_registers__call__out_t call;
         weft_registers__answer__out_t answer;
         weft_registers__queues__out_t queues;
+        weft_registers__services__out_t services;
     } weft_registers__out_t;
 endpackage

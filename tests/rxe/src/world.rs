@@ -107,6 +107,7 @@ pub fn rtl(bytes: usize, seed: u64) -> Box<dyn Device> {
         pressure: None,
         power_on_seed: seed as u32,
         psp: None,
+        services: false,
         engine: None,
     });
     // Its driver does not use ARP.

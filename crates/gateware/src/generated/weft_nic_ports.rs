@@ -100,6 +100,14 @@ pub struct Inputs {
     pub engine_ar_ready_i: u8,
     /// Port `engine_r_valid_i`.
     pub engine_r_valid_i: u8,
+    /// Port `serve_valid_i`.
+    pub serve_valid_i: u8,
+    /// Port `serve_i`.
+    pub serve_i: u8,
+    /// Port `service_ready_i`.
+    pub service_ready_i: u8,
+    /// Port `served_valid_i`.
+    pub served_valid_i: u8,
     /// Port `sniffer_ready_i`.
     pub sniffer_ready_i: u8,
     /// Port `axil_awaddr_i`.
@@ -110,6 +118,8 @@ pub struct Inputs {
     pub permission_qp_i: u16,
     /// Port `region_permission_index_i`.
     pub region_permission_index_i: u16,
+    /// Port `serve_qp_i`.
+    pub serve_qp_i: u16,
     /// Port `rx_data_i`.
     pub rx_data_i: [u32; 16],
     /// Port `axil_wdata_i`.
@@ -136,6 +146,10 @@ pub struct Inputs {
     pub retransmission_r_i: [u32; 17],
     /// Port `engine_r_i`.
     pub engine_r_i: [u32; 17],
+    /// Port `served_i`.
+    pub served_i: [u32; 21],
+    /// Port `service_readings_i`.
+    pub service_readings_i: [u32; 3],
     /// Port `queue_readings_i`.
     pub queue_readings_i: u64,
 }
@@ -222,6 +236,10 @@ pub struct Outputs {
     pub engine_ar_valid_o: u8,
     /// Port `engine_r_ready_o`.
     pub engine_r_ready_o: u8,
+    /// Port `service_valid_o`.
+    pub service_valid_o: u8,
+    /// Port `served_ready_o`.
+    pub served_ready_o: u8,
     /// Port `sniffer_valid_o`.
     pub sniffer_valid_o: u8,
     /// Port `engine_answered_o`.
@@ -280,6 +298,10 @@ pub struct Outputs {
     pub engine_w_o: [u32; 19],
     /// Port `engine_ar_o`.
     pub engine_ar_o: u64,
+    /// Port `service_o`.
+    pub service_o: [u32; 21],
+    /// Port `service_registers_o`.
+    pub service_registers_o: u64,
     /// Port `queue_registers_o`.
     pub queue_registers_o: [u32; 5],
     /// Port `sniffer_o`.
