@@ -20,6 +20,7 @@ mod clients;
 mod world;
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use serde::Serialize;
 use stateright::{Model, Property};
@@ -30,8 +31,8 @@ use weft_time::Duration;
 use crate::exhaustive::{Explore, Path, Properties};
 use clients::CLIENTS;
 pub use clients::{Call, Key, Programs};
-use world::node;
 pub use world::{Datagram, World};
+use world::{Steps, node};
 
 const NODES: usize = 3;
 
@@ -59,6 +60,7 @@ pub struct Exploration {
     /// Limits on what the adversary and the clients may do.
     pub budgets: Budgets,
     parameters: Parameters,
+    steps: Steps,
 }
 
 /// The checks that `weft check kv` runs.
@@ -98,7 +100,7 @@ pub enum Action {
         node: usize,
     },
     /// A message arrives.
-    Deliver(Datagram),
+    Deliver(Arc<Datagram>),
     /// A timer fires.
     Fire {
         /// The node that has set it.
@@ -135,7 +137,7 @@ impl Exploration {
             retransmit_max: Duration::from_ps(1),
             ..Parameters::default()
         };
-        Self { budgets, parameters }
+        Self { budgets, parameters, steps: Steps::default() }
     }
 }
 
@@ -160,7 +162,8 @@ impl Explore for Exploration {
                 Some(Action::Repeat { client, place, node }) => {
                     writeln!(text, "client {client} to node {node}: request {} again", place + 1)
                 }
-                Some(Action::Deliver(Datagram { from, to, kind, payload })) => {
+                Some(Action::Deliver(datagram)) => {
+                    let Datagram { from, to, kind, payload } = &**datagram;
                     writeln!(text, "node {from} to node {to}: {}", describe(*kind, payload))
                 }
                 Some(Action::Learn { node, view }) => {
@@ -190,7 +193,7 @@ impl Model for Exploration {
     type Action = Action;
 
     fn init_states(&self) -> Vec<World> {
-        vec![World::new(&self.parameters, self.budgets)]
+        vec![World::new(&self.steps, &self.parameters, self.budgets)]
     }
 
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
@@ -234,21 +237,21 @@ impl Model for Exploration {
             Action::Begin { client, node } => {
                 let place = next.clients.begun(client);
                 next.clients.begin(client);
-                next.call(client, place, node);
+                next.call(&self.steps, client, place, node);
             }
             Action::Repeat { client, place, node } => {
                 next.budgets.repeats -= 1;
-                next.call(client, place, node);
+                next.call(&self.steps, client, place, node);
             }
-            Action::Deliver(datagram) => next.deliver(&datagram),
+            Action::Deliver(datagram) => next.deliver(&self.steps, datagram),
             Action::Fire { node, tag } => {
                 next.budgets.timers -= 1;
-                next.fire(node, tag);
+                next.fire(&self.steps, node, tag);
             }
-            Action::Learn { node, view } => next.learn(node, world.views[view]),
+            Action::Learn { node, view } => next.learn(&self.steps, node, world.views[view]),
             Action::Remove { node } => {
                 next.budgets.removals -= 1;
-                next.remove(node);
+                next.remove(&self.steps, node);
             }
         }
         Some(next)

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::net::Ipv4Addr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use ahash::RandomState;
+use ahash::{AHashMap, RandomState};
 use weft_kv::message::{Kind, Reply};
 use weft_kv::{Kv, Parameters, partition};
 use weft_time::Instant;
@@ -71,6 +71,92 @@ impl PartialEq for Node {
     }
 }
 
+/// An event that a node handles.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Input {
+    Configure { view: View, lease_until: Instant },
+    Deliver(Arc<Datagram>),
+    Call { client: usize, payload: Vec<u8> },
+    Fire { tag: u32 },
+}
+
+/// What a node does on an event: the node afterwards, its messages, and its replies to clients.
+#[derive(Debug)]
+struct Step {
+    node: Arc<Node>,
+    sent: Vec<Arc<Datagram>>,
+    replies: Vec<(usize, Vec<u8>)>,
+}
+
+impl Step {
+    fn compute(now: u64, index: usize, former: &Node, input: &Input) -> Self {
+        let mut next = former.clone();
+        let event = match input {
+            Input::Configure { view, lease_until } => {
+                Event::Configure(Configuration { node: node(index), view: *view, lease_until: *lease_until })
+            }
+            Input::Deliver(datagram) => {
+                let Datagram { from, kind, payload, .. } = &**datagram;
+                Event::Deliver { from: node(*from), message: Message { kind: *kind, payload }, last: true }
+            }
+            Input::Call { client, payload } => Event::Call {
+                caller: Caller::Endpoint { address: Ipv4Addr::LOCALHOST, port: *client as u16 },
+                message: Message { kind: Kind::Request as u8, payload },
+                last: true,
+            },
+            Input::Fire { tag } => {
+                next.timers.remove(tag);
+                Event::Timer { tag: *tag }
+            }
+        };
+        let mut effects = Effects::default();
+        let Node { kv, memory, timers, .. } = &mut next;
+        kv.handle(Instant::from_ps(now), event, &mut Io { effects: &mut effects, memory });
+        kv.forget_counters();
+        memory.take_accesses();
+        let (mut sent, mut replies) = (Vec::new(), Vec::new());
+        for effect in effects.iter() {
+            match effect {
+                Effect::Send { to, kind, payload } => {
+                    let payload = effects.message(*kind, payload).payload;
+                    let datagram = |to: NodeId| Datagram {
+                        from: index,
+                        to: to.index(),
+                        kind: *kind,
+                        payload: payload.to_vec(),
+                    };
+                    sent.extend(to.iter().map(datagram).map(Arc::new));
+                }
+                Effect::Reply { to: Caller::Endpoint { port, .. }, kind, payload } => {
+                    replies.push(((*port).into(), effects.message(*kind, payload).payload.to_vec()));
+                }
+                Effect::SetTimer { tag, .. } => drop(timers.insert(*tag)),
+                effect => unreachable!("the engine without logs asks for {effect:?}"),
+            }
+        }
+        next.note_change();
+        Self { node: Arc::new(next), sent, replies }
+    }
+}
+
+/// The steps of nodes that have been computed. A node takes the same step in many states of the cluster, and looking
+/// it up takes much less time than copying the node and hashing it again.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Steps(Arc<Mutex<AHashMap<(u64, usize, u64, Input), Arc<Step>>>>);
+
+impl Steps {
+    fn of(&self, now: u64, index: usize, node: &Node, input: Input) -> Arc<Step> {
+        let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (now, index, node.digest, input);
+        if let Some(step) = known().get(&key) {
+            return Arc::clone(step);
+        }
+        let step = Arc::new(Step::compute(now, index, node, &key.3));
+        known().insert(key, Arc::clone(&step));
+        step
+    }
+}
+
 /// A message from node to node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Datagram {
@@ -89,7 +175,7 @@ pub struct Datagram {
 pub struct World {
     pub(super) nodes: [Arc<Node>; NODES],
     pub(super) clients: Clients,
-    pub(super) datagrams: BTreeSet<Datagram>,
+    pub(super) datagrams: BTreeSet<Arc<Datagram>>,
     /// All views that the membership service has published.
     pub(super) views: Vec<View>,
     /// What is left.
@@ -99,7 +185,7 @@ pub struct World {
 
 impl World {
     /// A cluster that is founded, with clients that have done nothing.
-    pub(super) fn new(parameters: &Parameters, budgets: Budgets) -> Self {
+    pub(super) fn new(steps: &Steps, parameters: &Parameters, budgets: Budgets) -> Self {
         let founded = View { epoch: Epoch(1), full: NodeSet::first(NODES), joining: NodeSet::EMPTY };
         let mut world = Self {
             nodes: std::array::from_fn(|_| Node::new(parameters)),
@@ -110,7 +196,7 @@ impl World {
             now: 0,
         };
         // The service publishes no further view before all founders have the first one.
-        (0..NODES).for_each(|index| world.learn(index, founded));
+        (0..NODES).for_each(|index| world.learn(steps, index, founded));
         world
     }
 
@@ -139,74 +225,46 @@ impl World {
         self.nodes[index].timers.iter().copied()
     }
 
-    fn configure(&mut self, index: usize, view: View, lease_until: Instant) {
-        self.handle(index, Event::Configure(Configuration { node: node(index), view, lease_until }));
-    }
-
     /// A node learns of a view. If it has been removed meanwhile, the lease that comes with the view has ended.
-    pub(super) fn learn(&mut self, index: usize, view: View) {
+    pub(super) fn learn(&mut self, steps: &Steps, index: usize, view: View) {
         let is_member = self.newest().full.contains(node(index));
-        self.configure(index, view, if is_member { Instant::FAR_FUTURE } else { Instant::ZERO });
+        let lease_until = if is_member { Instant::FAR_FUTURE } else { Instant::ZERO };
+        self.handle(steps, index, Input::Configure { view, lease_until });
     }
 
     /// The service removes a node: its lease has ended, and it is not in the next view.
-    pub(super) fn remove(&mut self, index: usize) {
+    pub(super) fn remove(&mut self, steps: &Steps, index: usize) {
         let known = self.nodes[index].kv.status().epoch;
         if let Some(view) = self.views.iter().find(|view| view.epoch == known) {
-            self.configure(index, *view, Instant::ZERO);
+            self.handle(steps, index, Input::Configure { view: *view, lease_until: Instant::ZERO });
         }
         let View { epoch, full, joining } = self.newest();
         self.views.push(View { epoch: Epoch(epoch.0 + 1), full: full.without(node(index)), joining });
     }
 
-    pub(super) fn deliver(&mut self, datagram: &Datagram) {
-        let message = Message { kind: datagram.kind, payload: &datagram.payload };
-        self.handle(datagram.to, Event::Deliver { from: node(datagram.from), message, last: true });
+    pub(super) fn deliver(&mut self, steps: &Steps, datagram: Arc<Datagram>) {
+        self.handle(steps, datagram.to, Input::Deliver(datagram));
     }
 
-    pub(super) fn fire(&mut self, index: usize, tag: u32) {
+    pub(super) fn fire(&mut self, steps: &Steps, index: usize, tag: u32) {
         self.now += TICK_PS;
-        Arc::make_mut(&mut self.nodes[index]).timers.remove(&tag);
-        self.handle(index, Event::Timer { tag });
+        self.handle(steps, index, Input::Fire { tag });
     }
 
     /// The request of an operation arrives at a node.
-    pub(super) fn call(&mut self, client: usize, place: usize, node: usize) {
+    pub(super) fn call(&mut self, steps: &Steps, client: usize, place: usize, node: usize) {
         let payload = Clients::request(self.programs(), client, place);
-        let caller = Caller::Endpoint { address: Ipv4Addr::LOCALHOST, port: client as u16 };
-        let message = Message { kind: Kind::Request as u8, payload: &payload };
-        self.handle(node, Event::Call { caller, message, last: true });
+        self.handle(steps, node, Input::Call { client, payload });
     }
 
     /// A node handles an event.
-    fn handle(&mut self, index: usize, event: Event<'_>) {
-        let mut effects = Effects::default();
-        let node = Arc::make_mut(&mut self.nodes[index]);
-        let Node { kv, memory, timers, .. } = node;
-        kv.handle(Instant::from_ps(self.now), event, &mut Io { effects: &mut effects, memory });
-        kv.forget_counters();
-        memory.take_accesses();
-        for effect in effects.iter() {
-            match effect {
-                Effect::Send { to, kind, payload } => {
-                    let payload = effects.message(*kind, payload).payload;
-                    let datagram = |to: NodeId| Datagram {
-                        from: index,
-                        to: to.index(),
-                        kind: *kind,
-                        payload: payload.to_vec(),
-                    };
-                    self.datagrams.extend(to.iter().map(datagram));
-                }
-                Effect::Reply { to: Caller::Endpoint { port, .. }, kind, payload } => {
-                    let reply =
-                        Reply::parse(effects.message(*kind, payload).payload).expect("the engine wrote it");
-                    self.clients.answer(&self.budgets.programs, (*port).into(), &reply);
-                }
-                Effect::SetTimer { tag, .. } => drop(timers.insert(*tag)),
-                effect => unreachable!("the engine without logs asks for {effect:?}"),
-            }
+    fn handle(&mut self, steps: &Steps, index: usize, input: Input) {
+        let step = steps.of(self.now, index, &self.nodes[index], input);
+        self.nodes[index] = Arc::clone(&step.node);
+        self.datagrams.extend(step.sent.iter().cloned());
+        for (client, reply) in &step.replies {
+            let reply = Reply::parse(reply).expect("the engine wrote it");
+            self.clients.answer(&self.budgets.programs, *client, &reply);
         }
-        node.note_change();
     }
 }
