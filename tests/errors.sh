@@ -72,6 +72,12 @@ expect 'the types are g-counter' "$weft" rdt explain bank
 expect 'the following required arguments' "$weft" rdt explain
 expect 'cannot be used with' "$weft" rdt explain account --all
 expect 'there is no folder' "$weft" rdt explain account --smt no/such/file.smt2
+expect 'the types are g-counter' "$weft" rdt generate bank --out gates
+expect 'the following required arguments' "$weft" rdt generate account
+expect 'account has no sort Student; it has none' "$weft" rdt generate account --size Student=3 --out gates
+expect 'give a sort and a number' "$weft" rdt generate courseware --size Student --out gates
+expect 'choose 1 to 1048576' "$weft" rdt generate courseware --elements 0 --out gates
+expect 'the folder cannot be created' "$weft" rdt generate account --out no/such/folder
 expect 'there is no data type `bank`' "$weft" bench rdt --type bank
 expect 'the following required arguments' "$weft" bench rdt
 expect '2 to 8 nodes' "$weft" bench rdt --type account --nodes 9

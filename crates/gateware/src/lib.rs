@@ -29,6 +29,7 @@ pub mod package;
 mod permissions;
 mod psp;
 mod queue_pair;
+pub mod rdt;
 mod registers;
 pub mod rounds;
 pub mod rounds_switch;

@@ -143,6 +143,11 @@ top! {
 }
 
 top! {
+    /// The replicated data types.
+    rdt_types: "rdt_types_ports.rs", "rdt_types_functions.rs"
+}
+
+top! {
     /// The maps and taps.
     services: "services_ports.rs", "services_functions.rs"
 }

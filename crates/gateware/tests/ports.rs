@@ -6,7 +6,17 @@ use std::{env, fs};
 #[test]
 fn the_generated_ports_are_those_of_the_models() {
     let generated = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/generated");
-    for module in ["weft_nic", "kv", "rounds", "rounds_all_reduce", "services", "service_port", "psp_port"] {
+    let modules = [
+        "weft_nic",
+        "kv",
+        "rounds",
+        "rounds_all_reduce",
+        "rdt_types",
+        "services",
+        "service_port",
+        "psp_port",
+    ];
+    for module in modules {
         let name = format!("{module}_ports.rs");
         let built = fs::read_to_string(Path::new(env!("OUT_DIR")).join(&name)).unwrap();
         if env::var_os("UPDATE").is_some() {

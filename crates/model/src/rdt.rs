@@ -6,6 +6,7 @@
 //! the example refutes the claim; otherwise the derivation fails.
 
 mod explain;
+mod gates;
 mod solver;
 
 use std::time::Instant;
@@ -15,6 +16,7 @@ use weft_rdt::derive::{Answer, EXAMPLE_SIZES, Example, Question, Unreadable, def
 use weft_rdt::verdict::{TypeVerdict, print};
 
 pub use explain::{Explained, ExplainedAnswer, ExplainedDependence, ExplainedMethod, ExplainedPair};
+pub use gates::{GatesProofError, Judged, files_of, prove_gates};
 pub use solver::{Solver, SolverError};
 
 /// The derivation for one type.

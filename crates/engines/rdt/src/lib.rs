@@ -17,6 +17,7 @@ pub mod client;
 pub mod definition;
 pub mod derive;
 pub mod expression;
+pub mod gates;
 mod object;
 mod program;
 pub mod replica;

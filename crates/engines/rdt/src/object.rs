@@ -22,10 +22,10 @@ pub const NUMBER_MAX: i64 = u32::MAX as i64;
 const OBSERVED_MAX: i64 = 1 << 60;
 
 /// The largest sum in a summary, far above any sum of real calls.
-const SUM_MAX: i64 = 1 << 60;
+pub(crate) const SUM_MAX: i64 = 1 << 60;
 
 /// The largest stamp. Some bits are kept free so that later stamps do not overflow.
-const STAMP_MAX: i64 = i64::MAX >> 8;
+pub(crate) const STAMP_MAX: i64 = i64::MAX >> 8;
 
 /// The cumulative summary of one slot, of which the first [`SummaryShape::words`] words are used. All zero
 /// means no call.
@@ -140,6 +140,19 @@ struct SummaryCode {
     near: Vec<Program>,
 }
 
+/// The smallest and the largest value of an argument.
+pub(crate) fn argument_range(kind: &ParameterKind, elements: impl Fn(&str) -> usize) -> (i64, i64) {
+    match kind {
+        ParameterKind::Element(sort) => (0, elements(sort) as i64 - 1),
+        ParameterKind::Amount => (0, NUMBER_MAX),
+        ParameterKind::Integer => (-NUMBER_MAX, NUMBER_MAX),
+        // 0 means that the stamp is not filled in yet.
+        ParameterKind::Stamp(_) => (0, STAMP_MAX),
+        ParameterKind::Observed(_) => (-OBSERVED_MAX, OBSERVED_MAX),
+        ParameterKind::Total | ParameterKind::Elements(_) => unreachable!("parameters of summaries only"),
+    }
+}
+
 /// The smallest and the largest value of each argument.
 #[derive(Clone, Copy, Debug)]
 struct Domain([(i64, i64); PARAMETERS_MAX]);
@@ -148,17 +161,7 @@ impl Domain {
     fn new(layout: &Layout, parameters: &[Parameter]) -> Self {
         let mut domain = Self([(0, 0); PARAMETERS_MAX]);
         for (range, parameter) in domain.0.iter_mut().zip(parameters) {
-            *range = match parameter.kind {
-                ParameterKind::Element(sort) => (0, layout.size(sort) as i64 - 1),
-                ParameterKind::Amount => (0, NUMBER_MAX),
-                ParameterKind::Integer => (-NUMBER_MAX, NUMBER_MAX),
-                // 0 means that the stamp is not filled in yet.
-                ParameterKind::Stamp(_) => (0, STAMP_MAX),
-                ParameterKind::Observed(_) => (-OBSERVED_MAX, OBSERVED_MAX),
-                ParameterKind::Total | ParameterKind::Elements(_) => {
-                    unreachable!("parameters of summaries only")
-                }
-            };
+            *range = argument_range(&parameter.kind, |sort| layout.size(sort));
         }
         domain
     }

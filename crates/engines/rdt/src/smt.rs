@@ -21,6 +21,47 @@ pub(crate) enum Universe {
     Of(usize),
 }
 
+/// The sort of numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Numbers {
+    /// Integers.
+    Integers,
+    /// Signed words of this many bits, as gates compute.
+    Words(usize),
+}
+
+impl Numbers {
+    fn sort(self) -> String {
+        match self {
+            Self::Integers => "Int".into(),
+            Self::Words(bits) => format!("(_ BitVec {bits})"),
+        }
+    }
+
+    /// The operator for words in place of that for integers.
+    fn operator(self, of_integers: &'static str) -> &'static str {
+        match (self, of_integers) {
+            (Self::Words(_), "<") => "bvslt",
+            (Self::Words(_), "<=") => "bvsle",
+            (Self::Words(_), "+") => "bvadd",
+            (Self::Words(_), "-") => "bvsub",
+            _ => of_integers,
+        }
+    }
+
+    /// A literal.
+    pub(crate) fn literal(self, value: i64) -> String {
+        let (negate, magnitude) = match self {
+            Self::Integers => ("-", value.unsigned_abs().to_string()),
+            Self::Words(bits) => ("bvneg", format!("(_ bv{} {bits})", value.unsigned_abs())),
+        };
+        if value < 0 { format!("({negate} {magnitude})") } else { magnitude }
+    }
+}
+
+/// Bits of an element if numbers are words.
+const ELEMENT_BITS: usize = 4;
+
 /// The largest magnitude of numbers in a counterexample.
 const EXAMPLE_NUMBER_MAX: i64 = 6;
 
@@ -28,6 +69,7 @@ const EXAMPLE_NUMBER_MAX: i64 = 6;
 pub(crate) struct Script<'a> {
     definition: &'a Definition,
     universe: Universe,
+    numbers: Numbers,
     text: String,
     /// Terms whose values make up the counterexample.
     observed: Vec<String>,
@@ -38,11 +80,34 @@ pub(crate) struct Script<'a> {
 impl<'a> Script<'a> {
     /// A script about an arbitrary state `s` in which the invariant holds.
     pub(crate) fn new(definition: &'a Definition, universe: Universe) -> Self {
-        let mut script =
-            Self { definition, universe, text: String::new(), observed: vec![], states: vec!["s".into()] };
+        Self::over(definition, universe, Numbers::Integers)
+    }
+
+    /// A script whose numbers have this sort.
+    pub(crate) fn over(definition: &'a Definition, universe: Universe, numbers: Numbers) -> Self {
+        let mut script = Self {
+            definition,
+            universe,
+            numbers,
+            text: String::new(),
+            observed: vec![],
+            states: vec!["s".into()],
+        };
         for sort in &definition.sorts {
             match universe {
                 Universe::Any => script.line(&format!("(declare-sort {sort} 0)")),
+                // Words are all that a solver for words knows.
+                Universe::Of(count) if numbers != Numbers::Integers => {
+                    script.line(&format!("(define-sort {sort} () (_ BitVec {ELEMENT_BITS}))"));
+                    for index in 0..count {
+                        script.define(
+                            &format!("{sort}{index}"),
+                            "",
+                            sort,
+                            &format!("(_ bv{index} {ELEMENT_BITS})"),
+                        );
+                    }
+                }
                 Universe::Of(count) => {
                     let elements: Vec<_> = (0..count).map(|index| format!("({sort}{index})")).collect();
                     script.line(&format!("(declare-datatypes (({sort} 0)) (({})))", elements.join(" ")));
@@ -51,7 +116,8 @@ impl<'a> Script<'a> {
         }
         for field in &definition.fields {
             let sorts = field.indices.join(" ");
-            script.line(&format!("(declare-fun s/{} ({sorts}) {})", field.name, range(field.numeric)));
+            let range = script.range(field.numeric);
+            script.line(&format!("(declare-fun s/{} ({sorts}) {range})", field.name));
             for indices in script.tuples(&field.indices) {
                 script.observe(apply(&format!("s/{}", field.name), &indices), field.numeric);
             }
@@ -145,7 +211,8 @@ impl<'a> Script<'a> {
                 .map(|(sort, variable)| format!("({variable} {sort})"))
                 .collect();
             let name = format!("{to}/{}", field.name);
-            self.define(&name, &arguments.join(" "), range(field.numeric), &value);
+            let range = self.range(field.numeric);
+            self.define(&name, &arguments.join(" "), &range, &value);
         }
         self.states.push(to.clone());
         to
@@ -201,6 +268,39 @@ impl<'a> Script<'a> {
         self.term(expression, &Scope { state: "s", call, parameters }, &mut vec![])
     }
 
+    /// The term for: no sum or difference in an expression over the parameters of a call overflows its words.
+    pub(crate) fn exact(&self, expression: &Expression, call: &str, parameters: &[Parameter]) -> String {
+        let mut found = vec![];
+        self.sums(expression, &Scope { state: "s", call, parameters }, &mut vec![], &mut found);
+        join("and", found)
+    }
+
+    /// Collects for each sum and difference in an expression the term that it does not overflow.
+    fn sums(
+        &self,
+        expression: &Expression,
+        scope: &Scope<'_>,
+        bound: &mut Vec<(&'static str, String)>,
+        found: &mut Vec<String>,
+    ) {
+        if let Expression::Every { variable, sort, body } | Expression::Some { variable, sort, body } =
+            expression
+        {
+            for tuple in self.tuples(&[sort]) {
+                bound.push((variable, tuple.concat()));
+                self.sums(body, scope, bound, found);
+                bound.pop();
+            }
+            return;
+        }
+        if let Expression::Add(first, second) | Expression::Subtract(first, second) = expression {
+            let operator = if matches!(expression, Expression::Add(..)) { "bvadd" } else { "bvsub" };
+            let [first, second] = [first, second].map(|part| self.term(part, scope, bound));
+            found.push(no_overflow(operator, &first, &second));
+        }
+        expression.parts().into_iter().for_each(|part| self.sums(part, scope, bound, found));
+    }
+
     pub(crate) fn assert(&mut self, formula: &str) {
         self.line(&format!("(assert {formula})"));
     }
@@ -224,7 +324,7 @@ impl<'a> Script<'a> {
 
     /// Registers a term whose value a counterexample needs, and bounds it.
     fn observe(&mut self, term: String, numeric: bool) {
-        if self.universe == Universe::Any {
+        if self.universe == Universe::Any || self.numbers != Numbers::Integers {
             return;
         }
         if numeric {
@@ -245,16 +345,15 @@ impl<'a> Script<'a> {
         };
         match expression {
             Expression::Boolean(value) => value.to_string(),
-            Expression::Number(value) if *value < 0 => format!("(- {})", value.unsigned_abs()),
-            Expression::Number(value) => value.to_string(),
+            Expression::Number(value) => self.numbers.literal(*value),
             Expression::Not(inner) => apply("not", &many(&[inner])),
             Expression::All(parts) => join("and", many(&parts.iter().collect::<Vec<_>>())),
             Expression::Any(parts) => join("or", many(&parts.iter().collect::<Vec<_>>())),
             Expression::Same(first, second) => apply("=", &many(&[first, second])),
-            Expression::Less(first, second) => apply("<", &many(&[first, second])),
-            Expression::AtMost(first, second) => apply("<=", &many(&[first, second])),
-            Expression::Add(first, second) => apply("+", &many(&[first, second])),
-            Expression::Subtract(first, second) => apply("-", &many(&[first, second])),
+            Expression::Less(first, second) => apply(self.numbers.operator("<"), &many(&[first, second])),
+            Expression::AtMost(first, second) => apply(self.numbers.operator("<="), &many(&[first, second])),
+            Expression::Add(first, second) => apply(self.numbers.operator("+"), &many(&[first, second])),
+            Expression::Subtract(first, second) => apply(self.numbers.operator("-"), &many(&[first, second])),
             Expression::If(condition, then, otherwise) => apply("ite", &many(&[condition, then, otherwise])),
             Expression::Read { field, indices } => {
                 let name = format!("{}/{}", scope.state, self.definition.fields[*field].name);
@@ -299,7 +398,11 @@ impl<'a> Script<'a> {
             .collect()
     }
 
-    fn line(&mut self, line: &str) {
+    fn range(&self, numeric: bool) -> String {
+        if numeric { self.numbers.sort() } else { "Bool".into() }
+    }
+
+    pub(crate) fn line(&mut self, line: &str) {
         writeln!(self.text, "{line}").expect("a string takes everything");
     }
 }
@@ -314,15 +417,18 @@ pub(crate) fn tuples(length: usize, count: usize) -> Vec<Vec<usize>> {
     })
 }
 
+/// The term for: a sum or difference of words is the same if it is computed with one bit more.
+pub(crate) fn no_overflow(operator: &str, first: &str, second: &str) -> String {
+    let wider = |word: &str| format!("((_ sign_extend 1) {word})");
+    let same = wider(&format!("({operator} {first} {second})"));
+    format!("(= {same} ({operator} {} {}))", wider(first), wider(second))
+}
+
 /// What an expression's fields and parameters refer to.
 struct Scope<'a> {
     state: &'a str,
     call: &'a str,
     parameters: &'a [Parameter],
-}
-
-const fn range(numeric: bool) -> &'static str {
-    if numeric { "Int" } else { "Bool" }
 }
 
 pub(crate) fn apply(function: &str, arguments: &[String]) -> String {

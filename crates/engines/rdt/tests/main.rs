@@ -4,6 +4,7 @@ mod claims;
 mod client;
 mod cluster;
 mod forks;
+mod gates;
 #[path = "../../golden_scripts.rs"]
 mod golden_scripts;
 mod hostile;

@@ -65,13 +65,7 @@ impl Solver {
     /// # Errors
     /// If there is no solver.
     pub fn find() -> Result<Self, SolverError> {
-        let folders = [std::env::current_dir(), std::env::current_exe()];
-        let ancestors = folders.iter().flatten().flat_map(|folder| folder.ancestors());
-        let local = ancestors.map(|folder| folder.join(".venv/bin/z3"));
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let global = std::env::split_paths(&path).map(|folder| folder.join("z3"));
-        let program = local.chain(global).find(|program| program.is_file());
-        program.map(|program| Self { program }).ok_or(SolverError::Missing)
+        tool("z3").map(|program| Self { program }).ok_or(SolverError::Missing)
     }
 
     /// Path of the solver's executable.
@@ -115,6 +109,17 @@ impl Solver {
         }
         replies.into_iter().map(Reply::read).collect()
     }
+}
+
+/// Finds a program of this name: in this project's environment, searched from the current folder and from the
+/// running program upwards, or on the path.
+pub(crate) fn tool(name: &str) -> Option<PathBuf> {
+    let folders = [std::env::current_dir(), std::env::current_exe()];
+    let ancestors = folders.iter().flatten().flat_map(|folder| folder.ancestors());
+    let local = ancestors.map(|folder| folder.join(".venv/bin").join(name));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let global = std::env::split_paths(&path).map(|folder| folder.join(name));
+    local.chain(global).find(|program| program.is_file())
 }
 
 impl Reply {
