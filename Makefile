@@ -38,6 +38,7 @@ lint: $(VENV)/.ready ## Formatting and lints, warnings as errors
 	tools/circles.py
 	$(CARGO) clippy --workspace --all-targets --all-features --locked -- --deny warnings
 	tools/registers.sh --check
+	tools/inspection/tables.py --check
 	tools/lint_rtl.sh
 
 unit: $(VENV)/.ready ## Unit, property, golden and simulation tests

@@ -16,6 +16,8 @@ services/aes_pkg.sv
 services/psp_pkg.sv
 services/generated/preprocess_log_pkg.sv
 services/preprocess_pkg.sv
+services/generated/inspect_tables_pkg.sv
+services/inspect_pkg.sv
 services/services_pkg.sv
 wire/crc_pkg.sv
 nic/generated/weft_registers.sv
@@ -170,6 +172,10 @@ services/aes_pipeline.sv
 services/carryless_multiplier.sv
 services/count_service.sv
 services/ghash.sv
+services/inspect_scores.sv
+services/inspect_segments.sv
+services/inspect_service.sv
+services/inspect_table.sv
 services/multiplier.sv
 services/preprocess_bucketize.sv
 services/preprocess_columns.sv

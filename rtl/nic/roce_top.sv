@@ -16,9 +16,10 @@ module roce_top
   parameter int unsigned OnChipBytes      = 262_144,
   parameter int unsigned HostCreditBytes  = 32_768,
   parameter bit          AdditiveIncrease = 1'b0,
-  // Services for the payload of SENDs and WRITEs that arrive, and whether the preprocessing is among them.
+  // Services for the payload of SENDs and WRITEs that arrive, and whether the large ones are among them.
   parameter bit          Services         = 1'b0,
-  parameter bit          Preprocess       = 1'b1
+  parameter bit          Preprocess       = 1'b1,
+  parameter bit          Inspect          = 1'b1
 ) (
   input logic clk,
   input logic rst_n,
@@ -527,7 +528,8 @@ module roce_top
     );
 
     service_port #(
-      .Preprocess(Preprocess)
+      .Preprocess(Preprocess),
+      .Inspect(Inspect)
     ) u_service_port (
       .clk_i(clk),
       .rst_ni(rst_n),

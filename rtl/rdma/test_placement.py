@@ -17,7 +17,9 @@ NOTHING, WRITE, FETCH_ADD, COMPARE_SWAP = (
     constant(name) for name in ("PlaceNothing", "PlaceWrite", "PlaceFetchAdd", "PlaceCompareSwap"))
 NONE, ACKNOWLEDGE, ATOMIC = (constant(name) for name in ("AnswerNone", "AnswerAcknowledge", "AnswerAtomic"))
 MEMORY_BYTES = 8192
-SERVICES = Package((RTL / "weft_pkg.sv", RTL / "services/preprocess_pkg.sv", RTL / "services/services_pkg.sv"))
+PACKAGES = ["weft_pkg.sv", "services/generated/preprocess_log_pkg.sv", "services/preprocess_pkg.sv", "services/inspect_pkg.sv",
+            "services/services_pkg.sv"]
+SERVICES = Package(RTL / package for package in PACKAGES if "generated" not in package)
 SERVED = (1, 3)  # queue pairs with services, in a block that has them
 STREAMS = {"completion": "completion_t", "call": "rpc_call_t", "answer": "answer_t", "advance": "advance_t"}
 WORD = 127
@@ -472,7 +474,6 @@ async def latency(dut):
 
 @pytest.mark.parametrize("services", [0, 1])
 def test_placement(services):
-    sources = ["weft_pkg.sv", "services/generated/preprocess_log_pkg.sv", "services/preprocess_pkg.sv", "services/services_pkg.sv",
-               "stream/fifo.sv", "stream/ram.sv", "stream/realign.sv", "stream/ram_fifo.sv", "rdma/placement_frames.sv",
+    sources = [*PACKAGES, "stream/fifo.sv", "stream/ram.sv", "stream/realign.sv", "stream/ram_fifo.sv", "rdma/placement_frames.sv",
                "rdma/placement_retire.sv", "rdma/placement_services.sv", "rdma/placement.sv"]
     bench.run("placement", sources, __file__, parameters={"Services": services})

@@ -9,7 +9,7 @@ from cocotb.triggers import FallingEdge
 from structs import Package
 
 RTL = pathlib.Path(__file__).parents[1]
-PACKAGE = Package((RTL / "weft_pkg.sv", RTL / "services/preprocess_pkg.sv", RTL / "services/services_pkg.sv"))
+PACKAGE = Package(RTL / file for file in ("weft_pkg.sv", "services/inspect_pkg.sv", "services/preprocess_pkg.sv", "services/services_pkg.sv"))
 constant = PACKAGE.constants.__getitem__
 pack = PACKAGE.pack
 
@@ -17,7 +17,8 @@ MISSING = -(1 << 31)
 LARGEST = (1 << 31) - 1
 # Values at which operators may be wrong.
 EDGES = [MISSING, MISSING + 1, -2, -1, 0, 1, 2, 3, LARGEST - 1, LARGEST]
-SOURCES = ["weft_pkg.sv", "services/generated/preprocess_log_pkg.sv", "services/preprocess_pkg.sv", "services/services_pkg.sv",
+SOURCES = ["weft_pkg.sv", "services/generated/preprocess_log_pkg.sv", "services/preprocess_pkg.sv",
+           "services/generated/inspect_tables_pkg.sv", "services/inspect_pkg.sv", "services/services_pkg.sv",
            "stream/delay.sv", "stream/ram.sv", "services/multiplier.sv"]
 OPERATORS = [f"services/preprocess_{name}.sv" for name in ("limits", "hash", "remainder", "log", "bucketize", "columns", "lane")]
 

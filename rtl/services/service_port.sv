@@ -9,8 +9,9 @@ module service_port
   import preprocess_pkg::*;
   import services_pkg::*;
 #(
-  // 0 leaves the preprocessing out.
-  parameter bit Preprocess = 1'b1
+  // 0 leaves the preprocessing or the inspection out.
+  parameter bit Preprocess = 1'b1,
+  parameter bit Inspect    = 1'b1
 ) (
   input logic clk_i,
   input logic rst_ni,
@@ -33,7 +34,7 @@ module service_port
   output logic idle_o
 );
 
-  localparam int unsigned VerdictDepth = 16;
+  localparam int unsigned VerdictDepth = 32;
 
   // Registers.
 
@@ -117,7 +118,8 @@ module service_port
   assign service_ready_o = ready && open;
 
   services #(
-    .Preprocess(Preprocess)
+    .Preprocess(Preprocess),
+    .Inspect   (Inspect)
   ) i_services (
     .clk_i,
     .rst_ni,

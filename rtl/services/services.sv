@@ -10,14 +10,18 @@
 // cleared, one each cycle.
 //
 // A new service is an instance below, and a line in the selection of results. The preprocessing is behind the other
-// maps and passes the beats of other flows unchanged, so all beats have the same latency.
+// maps and passes the beats of other flows unchanged, so all beats have the same latency. All verdicts have that of the
+// inspection.
 module services
   import weft_pkg::*;
+  import inspect_pkg::*;
   import preprocess_pkg::*;
   import services_pkg::*;
 #(
   // 0 leaves the preprocessing out, and the latency is 3 cycles. Its flows then pass unchanged.
-  parameter bit Preprocess = 1'b1
+  parameter bit Preprocess = 1'b1,
+  // 0 leaves the inspection out, and verdicts take 3 cycles. Those of its flows are then 0.
+  parameter bit Inspect = 1'b1
 ) (
   input  logic                     clk_i,
   input  logic                     rst_ni,
@@ -181,35 +185,82 @@ module services
 
   // Taps.
 
-  tap_verdict_t        accept_q;
-  logic         [31:0] counted;
-  tap_e                tap_q;
-  tap_e                tap_2_q;
-  flow_t        [ 1:0] tap_flow_q;
-  logic         [ 1:0] tap_last_q;
-  logic         [63:0] state;
-  logic         [63:0] state_counted;
+  localparam int unsigned CountLatency = 2;
+  localparam int unsigned TapLatency = Inspect ? InspectLatency : CountLatency;
+
+  // What passes beside a tap.
+  typedef struct packed {
+    tap_e tap;
+    flow_t flow;
+  } tapped_t;
+
+  tap_verdict_t                  accept_q;
+  tapped_t                       tapped;
+  logic         [TapLatency-1:0] tap_last_q;
+  logic         [          31:0] counted_early;
+  logic         [          31:0] counted;
+  logic         [          31:0] inspected;
+  logic         [          63:0] state;
+  logic         [          63:0] state_counted;
+  logic         [          63:0] state_inspected;
 
   count_service i_count (
     .clk_i,
     .rst_ni,
     .valid_i   (looked_q),
     .beat_i    (looked_beat_q),
-    .verdict_o (counted),
+    .verdict_o (counted_early),
     .state_i   (state),
     .accepted_i(accept_q.verdict),
     .state_o   (state_counted)
   );
 
-  always_ff @(posedge clk_i) begin
-    tap_q <= setting.tap;
-    tap_2_q <= tap_q;
-    tap_flow_q <= {tap_flow_q[0], looked_beat_q.flow};
-    tap_last_q <= rst_ni ? {tap_last_q[0], looked_q && looked_beat_q.last} : '0;
+  if (Inspect) begin : gen_inspect
+    inspect_service i_inspect (
+      .clk_i,
+      .rst_ni,
+      .valid_i   (looked_q),
+      .beat_i    (looked_beat_q),
+      .verdict_o (inspected),
+      .state_i   (state),
+      .accepted_i(accept_q.verdict),
+      .state_o   (state_inspected)
+    );
+
+    delay #(
+      .T     (logic [31:0]),
+      .Cycles(TapLatency - CountLatency)
+    ) i_counted (
+      .clk_i,
+      .in_i (counted_early),
+      .out_o(counted)
+    );
+  end else begin : gen_no_inspect
+    assign inspected = '0;
+    assign state_inspected = state;
+    assign counted = counted_early;
   end
 
-  assign verdict_valid_o = tap_last_q[1];
-  assign verdict_o = '{flow : tap_flow_q[1], verdict: tap_2_q == TapCount ? counted : '0};
+  delay #(
+    .T     (tapped_t),
+    .Cycles(TapLatency)
+  ) i_tapped (
+    .clk_i,
+    .in_i ('{tap: setting.tap, flow : looked_beat_q.flow}),
+    .out_o(tapped)
+  );
+
+  always_ff @(posedge clk_i) begin
+    tap_last_q <= rst_ni ? {tap_last_q[TapLatency-2:0], looked_q && looked_beat_q.last} : '0;
+  end
+
+  assign verdict_valid_o = tap_last_q[TapLatency-1];
+
+  always_comb begin
+    verdict_o = '{flow : tapped.flow, verdict: '0};
+    if (tapped.tap == TapCount) verdict_o.verdict = counted;
+    if (tapped.tap == TapInspect) verdict_o.verdict = inspected;
+  end
 
   // States: one access every other cycle, and no setting changes in between, so no access overtakes another. A new
   // setting clears the state; a returned verdict updates it.
@@ -245,9 +296,9 @@ module services
   flow_t        state_flow;
   logic  [63:0] state_data;
 
-  assign state_write = write || (access_q == AccessAccept && accept_tap == TapCount);
+  assign state_write = write || (access_q == AccessAccept && accept_tap != TapNone);
   assign state_flow  = write ? write_flow : accept_q.flow;
-  assign state_data  = write ? '0 : state_counted;
+  assign state_data  = write ? '0 : accept_tap == TapInspect ? state_inspected : state_counted;
 
   ram #(
     .T    (logic [63:0]),

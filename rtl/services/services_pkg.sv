@@ -2,11 +2,12 @@
 package services_pkg;
 
   import weft_pkg::*;
+  import inspect_pkg::*;
   import preprocess_pkg::*;
 
   // Latencies of `services` in cycles: of a beat, and from a packet's last beat to its verdict.
   localparam int unsigned ServiceLatency = 3 + PreprocessLatency;
-  localparam int unsigned ServiceTapLatency = 3;
+  localparam int unsigned ServiceTapLatency = 1 + InspectLatency;
 
   // Services that change or observe payload. The numbers are those of crates/service/src/services/mod.rs.
   typedef enum logic [3:0] {
@@ -16,8 +17,9 @@ package services_pkg;
   } map_e;
 
   typedef enum logic [3:0] {
-    TapNone  = 4'd0,
-    TapCount = 4'd1
+    TapNone    = 4'd0,
+    TapCount   = 4'd1,
+    TapInspect = 4'd2
   } tap_e;
 
   // One direction of one queue pair.

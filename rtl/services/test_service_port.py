@@ -4,13 +4,12 @@ import cocotb
 from cocotb.triggers import FallingEdge, ReadOnly
 
 from bench import PORTS_ALONE, run
-from pipelines import SOURCES, constant, pack
-from structs import RTL, Package
+from pipelines import PACKAGE, SOURCES, constant, pack
 from streams import Bench
 
 KEY = 0x0123_4567_89AB_CDEF
 RECEIVE, TRANSMIT = 2 * 20, 2 * 21 + 1
-unpack = Package((RTL / "weft_pkg.sv", RTL / "services/preprocess_pkg.sv", RTL / "services/services_pkg.sv")).unpack
+unpack = PACKAGE.unpack
 
 
 async def write(bench, register, data=0, wait=True):
@@ -107,4 +106,4 @@ async def writes_are_ignored_while_a_command_is_executed(dut):
 def test_service_port():
     services = [f"services/{name}.sv" for name in ("count_service", "xor_service", "services", "service_port")]
     sources = [*SOURCES, "stream/fifo.sv", *services]
-    run("service_port", sources, __file__, parameters={"Preprocess": 0}, arguments=PORTS_ALONE)
+    run("service_port", sources, __file__, parameters={"Preprocess": 0, "Inspect": 0}, arguments=PORTS_ALONE)

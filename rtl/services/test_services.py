@@ -10,6 +10,7 @@ from pipelines import OPERATORS, SOURCES, constant, pack
 from streams import Bench
 
 FLOWS = {name: number for number, name in enumerate(("MapNone", "MapXor", "MapPreprocess"), 20)}
+INSPECTION = [f"inspect_{name}" for name in ("table", "scores", "segments", "service")]
 KEY = 0x0123_4567_89AB_CDEF
 
 
@@ -62,6 +63,6 @@ async def no_beat_is_lost_behind_a_slow_consumer(dut):
 
 @pytest.mark.parametrize("preprocess", [0, 1])
 def test_services(preprocess):
-    services = [f"services/{name}.sv" for name in ("count_service", "preprocess_service", "xor_service", "services")]
+    services = [f"services/{name}.sv" for name in ("count_service", *INSPECTION, "preprocess_service", "xor_service", "services")]
     sources = [*SOURCES, "stream/fifo.sv", *OPERATORS, *services]
     run("services", sources, __file__, parameters={"Preprocess": preprocess}, arguments=PORTS_ALONE)

@@ -204,7 +204,7 @@ def compressed(compress):
     def make(source):
         inner = source.chance.choice([csv, json_text, program_text, float32, int32, records])
         level = source.chance.randrange(1, 10)
-        return compress(inner(source) * 1, level)
+        return compress(inner(source), level)
     return make
 
 

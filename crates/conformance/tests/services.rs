@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use weft_gateware::{Pressure, RtlServices};
 use weft_service::preprocess::{Image, Last, MISSING, Operator, Pipeline};
-use weft_service::{Direction, Flow, MapKind, Packet, Path, Services, Setting, TapKind, suite};
+use weft_service::{Direction, Flow, MapKind, Outcome, Packet, Path, Services, Setting, TapKind, suite};
 
 const BOTH: Setting = Setting { map: MapKind::Xor, tap: TapKind::Count, value: 0x0123_4567_89ab_cdef };
 const STALLS: Pressure = Pressure { seed: 5, stalls_of_256: 100 };
@@ -12,11 +12,66 @@ const STALLS: Pressure = Pressure { seed: 5, stalls_of_256: 100 };
 fn every_service_in_gates_keeps_the_promises() {
     let count = Setting { map: MapKind::None, ..BOTH };
     let xor = Setting { tap: TapKind::None, ..BOTH };
-    for (seed, setting) in (1..).zip([Setting::default(), count, xor, BOTH]) {
+    let inspect = Setting { map: MapKind::Xor, ..INSPECT };
+    for (seed, setting) in (1..).zip([Setting::default(), count, xor, BOTH, inspect]) {
         let report = suite::check(&mut RtlServices::new(None, 7), setting, seed);
         let report = report.unwrap_or_else(|finding| panic!("{setting:?}, seed {seed}: {finding}"));
         assert!(report.packets > 5_000, "{report:?}");
     }
+}
+
+const INSPECT: Setting = Setting { map: MapKind::None, tap: TapKind::Inspect, value: 0 };
+
+/// Gates with a planted bug: the inspection forgets the bytes before each word of 64.
+struct Forgetful(RtlServices);
+
+impl Path for Forgetful {
+    fn configure(&mut self, flow: Flow, setting: Setting) {
+        self.0.configure(flow, setting);
+    }
+
+    fn pass(&mut self, packets: &[Packet]) -> Vec<Outcome> {
+        let mut outcomes = self.0.pass(packets);
+        for (packet, outcome) in packets.iter().zip(&mut outcomes) {
+            let Packet { flow, offset, bytes } = packet;
+            let first = (offset.wrapping_neg() % 64) as usize;
+            let (head, rest) = bytes.split_at(first.min(bytes.len()));
+            let words = std::iter::once(head).chain(rest.chunks(64)).filter(|word| !word.is_empty());
+            let words: Vec<_> =
+                words.map(|word| Packet { flow: *flow, offset: *offset, bytes: word.into() }).collect();
+            let verdicts = self.0.pass(&words).into_iter().map(|outcome| outcome.verdict);
+            outcome.verdict = verdicts.max().unwrap_or(0);
+        }
+        outcomes
+    }
+
+    fn accept(&mut self, flow: Flow, verdict: u32) {
+        self.0.accept(flow, verdict);
+    }
+
+    fn reading(&mut self, flow: Flow) -> u64 {
+        self.0.reading(flow)
+    }
+}
+
+#[test]
+fn the_suite_finds_gates_that_forget_the_bytes_before_a_word() {
+    let finding = suite::check(&mut Forgetful(RtlServices::new(None, 7)), INSPECT, 5).unwrap_err();
+    assert_eq!(finding.promise, "sizes and alignments", "{finding}");
+}
+
+/// As many packets as `PACKETS` says, by default 100,000.
+#[test]
+#[ignore = "minutes in an unoptimised build; PACKETS=10000000 takes hours"]
+fn many_inspections_are_equal_in_gates() {
+    let packets = std::env::var("PACKETS").map_or(100_000, |text| text.parse().expect("a number of packets"));
+    let (mut passed, mut seed) = (0, 0);
+    while passed < packets {
+        seed += 1;
+        let report = suite::check(&mut RtlServices::new(None, 7), INSPECT, seed);
+        passed += report.unwrap_or_else(|finding| panic!("seed {seed}: {finding}")).packets;
+    }
+    println!("{passed} packets are equal");
 }
 
 #[test]

@@ -35,6 +35,7 @@
 //! assert_eq!(services.reading(flow), 4);
 //! ```
 
+pub mod inspect;
 mod path;
 pub mod preprocess;
 pub mod psp;

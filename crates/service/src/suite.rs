@@ -6,6 +6,7 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
+use crate::inspect::Scan;
 use crate::path::{Outcome, Packet, Path};
 use crate::services::{MapKind, Services, Setting, TapKind};
 use crate::shapes::{Direction, Flow, QUEUE_PAIRS};
@@ -90,6 +91,43 @@ impl<P: Path> Bench<'_, P> {
         bytes
     }
 
+    /// The payload of a packet for a flow with `setting`.
+    fn payload(&mut self, setting: Setting, length: usize) -> Vec<u8> {
+        match (setting.tap, self.below(3)) {
+            (TapKind::Inspect, 0) => self.repetitive(length),
+            (TapKind::Inspect, 1) => self.like_code(length),
+            _ => self.random(length),
+        }
+    }
+
+    /// Random bytes, many of which were there shortly before.
+    fn repetitive(&mut self, length: usize) -> Vec<u8> {
+        let mut bytes = self.random(length);
+        for at in 1..length {
+            let back = 1 + self.below(24) as usize;
+            if back <= at && self.below(4) > 0 {
+                bytes[at] = bytes[at - back];
+            }
+        }
+        bytes
+    }
+
+    /// Bytes that the inspection takes for code: the best of a few random bytes, again and again. Only a part
+    /// of them, so that scores rise and fall.
+    fn like_code(&mut self, length: usize) -> Vec<u8> {
+        let mut bytes = self.random(length);
+        let mut scan = Scan::new();
+        let candidates = 1 + self.below(6);
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            if at % 512 < 300 {
+                let random = (0..candidates).map(|_| self.chance.next_u64() as u8);
+                *byte = random.max_by_key(|byte| scan.score_of(*byte)).unwrap_or(*byte);
+            }
+            scan.push(&[*byte]);
+        }
+        bytes
+    }
+
     fn flow(&mut self) -> Flow {
         let direction = if self.below(2) == 0 { Direction::Receive } else { Direction::Transmit };
         Flow { queue_pair: self.below(QUEUE_PAIRS.into()) as u16, direction }
@@ -163,12 +201,12 @@ impl<P: Path> Bench<'_, P> {
         let far = self.below(1 << 40) * LANES;
         for alignment in 0..LANES {
             let packet = |bytes| Packet { flow, offset: far + alignment, bytes };
-            let packets: Vec<_> = SIZES.map(|size| self.random(size)).map(packet).into();
+            let packets: Vec<_> = SIZES.map(|size| self.payload(setting, size)).map(packet).into();
             self.pass("sizes and alignments", &packets)?;
         }
         let mut packets = Vec::new();
         for size in 1..=4_096 {
-            packets.push(Packet { flow, offset: self.below(1 << 32), bytes: self.random(size) });
+            packets.push(Packet { flow, offset: self.below(1 << 32), bytes: self.payload(setting, size) });
             if packets.len() == 64 {
                 self.pass("sizes and alignments", &packets)?;
                 packets.clear();
@@ -182,7 +220,7 @@ impl<P: Path> Bench<'_, P> {
         const PROMISE: &str = "independence of the path MTU";
         let flow = self.flow();
         self.configure(flow, setting);
-        let message = self.random(3 * 4_096 + 77);
+        let message = self.payload(setting, 3 * 4_096 + 77);
         let mut first: Option<Vec<u8>> = None;
         for unit in [256, 512, 1_024, 2_048, 4_096] {
             let packets: Vec<_> = (0_u64..)
@@ -203,7 +241,7 @@ impl<P: Path> Bench<'_, P> {
         const PROMISE: &str = "retransmission";
         let flow = self.flow();
         self.configure(flow, setting);
-        let message = self.random(20 * 1_024);
+        let message = self.payload(setting, 20 * 1_024);
         let packets: Vec<_> = (0_u64..)
             .zip(message.chunks(1_024))
             .map(|(index, bytes)| Packet { flow, offset: index * 1_024, bytes: bytes.into() })
@@ -258,7 +296,8 @@ impl<P: Path> Bench<'_, P> {
         for _ in 0..400 {
             let flow = flows[self.below(flows.len() as u64) as usize];
             let size = [8, 64, 100, 300][self.below(4) as usize];
-            packets.push(Packet { flow, offset: self.below(1 << 16), bytes: self.random(size) });
+            let bytes = self.payload(setting, size);
+            packets.push(Packet { flow, offset: self.below(1 << 16), bytes });
         }
         let outcomes = self.pass(PROMISE, &packets)?;
         for (packet, outcome) in packets.iter().zip(&outcomes) {

@@ -1,15 +1,18 @@
 //! Tests that the software services fulfil all guarantees, and that the suite detects violations.
 
+use weft_service::inspect::{Scan, Verdict};
 use weft_service::preprocess::Pipeline;
 use weft_service::{
     Direction, Flow, MapKind, Outcome, Pace, Packet, Path, Resize, Services, Setting, TapKind, suite,
 };
 
 const BOTH: Setting = Setting { map: MapKind::Xor, tap: TapKind::Count, value: 0x0123_4567_89ab_cdef };
+const INSPECT: Setting = Setting { map: MapKind::None, tap: TapKind::Inspect, value: 0 };
 
 #[test]
 fn every_soft_service_keeps_the_promises() {
     for setting in [
+        INSPECT,
         Setting::default(),
         Setting { tap: TapKind::None, ..BOTH },
         Setting { map: MapKind::None, ..BOTH },
@@ -59,6 +62,9 @@ enum Bug {
     KeepsTheFormerSetting,
     Shortens,
     Bubble,
+    InspectsBeatsAlone,
+    NeverFlags,
+    BeginsNoMessage,
 }
 
 /// The bugs, and the guarantee that each violates, whatever the map.
@@ -126,7 +132,28 @@ impl Planted {
             Bug::CountsOnSight => self.inner.accept(flow, verdict),
             _ => {}
         }
-        Outcome { bytes, verdict }
+        Outcome { bytes, verdict: self.inspected(packet, verdict) }
+    }
+
+    /// The verdict of an inspection with a planted bug, in place of `verdict`.
+    fn inspected(&self, packet: &Packet, verdict: u32) -> u32 {
+        let right = Verdict::from_bits(verdict);
+        let wrong = match self.bug {
+            Bug::InspectsBeatsAlone => {
+                let first = (packet.offset.wrapping_neg() % 64) as usize;
+                let (head, rest) = packet.bytes.split_at(first.min(packet.bytes.len()));
+                let scores = std::iter::once(head).chain(rest.chunks(64)).map(|beat| {
+                    let mut scan = Scan::new();
+                    scan.push(beat);
+                    scan.verdict().score
+                });
+                Verdict { score: scores.max().unwrap_or(0), ..right }
+            }
+            Bug::NeverFlags => Verdict { flagged: false, ..right },
+            Bug::BeginsNoMessage => Verdict { begins: false, ..right },
+            _ => return verdict,
+        };
+        if verdict == 0 { 0 } else { wrong.to_bits() }
     }
 }
 
@@ -177,8 +204,13 @@ fn the_suite_finds_what_was_planted() {
     let preprocess = Setting { map: MapKind::Preprocess, tap: TapKind::Count, value: 0 };
     let in_all =
         BUGS.into_iter().flat_map(|(bug, promise)| [(bug, promise, BOTH), (bug, promise, preprocess)]);
-    let partial = (Bug::ConvertsPartialValues, "sizes and alignments", preprocess);
-    for (bug, promise, setting) in in_all.chain([partial]) {
+    let in_one = [
+        (Bug::ConvertsPartialValues, "sizes and alignments", preprocess),
+        (Bug::InspectsBeatsAlone, "sizes and alignments", INSPECT),
+        (Bug::NeverFlags, "sizes and alignments", INSPECT),
+        (Bug::BeginsNoMessage, "independence of the path MTU", INSPECT),
+    ];
+    for (bug, promise, setting) in in_all.chain(in_one) {
         let found = suite::check_beside(&mut Planted::new(bug), with_pipelines(), setting, 2);
         let finding = found.expect_err(&format!("{bug:?} was not found with {setting:?}"));
         assert_eq!(finding.promise, promise, "{bug:?} with {setting:?}: {finding}");

@@ -6,6 +6,7 @@ mod xor;
 pub use count::Count;
 pub use xor::Xor;
 
+use crate::inspect::Inspect;
 use crate::preprocess::Pipeline;
 use crate::shapes::{Flow, Map, QUEUE_PAIRS, Tap};
 
@@ -31,6 +32,8 @@ pub enum TapKind {
     None = 0,
     /// [`Count`].
     Count = 1,
+    /// [`Inspect`].
+    Inspect = 2,
 }
 
 impl Tap for TapKind {
@@ -38,6 +41,7 @@ impl Tap for TapKind {
         match self {
             Self::None => 0,
             Self::Count => Count.verdict(value, offset, bytes),
+            Self::Inspect => Inspect.verdict(value, offset, bytes),
         }
     }
 
@@ -45,6 +49,7 @@ impl Tap for TapKind {
         match self {
             Self::None => state,
             Self::Count => Count.accept(state, verdict),
+            Self::Inspect => Inspect.accept(state, verdict),
         }
     }
 }
