@@ -386,8 +386,13 @@ def installed(packages):
         yield Piece(split, "clean", "installed", str(file)[1:], data)
 
 
+def made(name, generator):
+    """What a generator of a type makes."""
+    return TYPES[name](Source(f"{name} {generator}"))[:BYTES]
+
+
 def pieces():
-    for name, make in TYPES.items():
+    for name in TYPES:
         for split, count in GENERATORS.items():
             if name == HELD_OUT and split != "test":
                 continue
@@ -395,5 +400,5 @@ def pieces():
                 count = NUMBER_GENERATORS
             for index in range(count):
                 generator = f"{split}{index}"
-                yield Piece(split, "clean", name, generator, make(Source(f"{name} {generator}"))[:BYTES])
+                yield Piece(split, "clean", name, generator, made(name, generator))
     yield from installed(owners())

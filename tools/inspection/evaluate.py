@@ -11,10 +11,14 @@ import sys
 
 import numpy
 
+import data as generators
 import model
 import packets
 
 SIZES = ((64, 128), (128, 256), (256, 512), (512, 1_024), (1_024, 4_097))
+
+# Generators of each type that `--generators` makes.
+GENERATORS = 8
 
 
 def wilson(hits, count):
@@ -62,11 +66,15 @@ def main():
     parser.add_argument("--clean", type=int, default=100_000, metavar="N", help="clean packets")
     parser.add_argument("--code", type=int, default=40_000, metavar="N", help="packets of either kind with code")
     parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--generators", metavar="NAME", help="make the seeded clean data anew, by generators that are not in the corpus")
     parser.add_argument("--split", default="test", choices=["validate", "test"])
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON")
     options = parser.parse_args()
     chance = numpy.random.default_rng(options.seed)
     code, data = packets.Corpus(options.split, "code"), packets.Corpus(options.split, "clean")
+    if options.generators:
+        for name in generators.TYPES:
+            data.replace(name, [generators.made(name, f"{options.generators}{index}") for index in range(GENERATORS)])
     found = model.Model.read()
     draws = {
         "clean": (lambda: packets.clean(data, chance), options.clean), "whole": (lambda: packets.whole(code, chance), options.code),

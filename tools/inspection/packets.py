@@ -36,6 +36,11 @@ class Corpus:
             name: (sizes := numpy.sqrt([len(piece) for piece in pieces])) / sizes.sum() for name, pieces in self.pieces.items()
         }
 
+    def replace(self, generator, pieces):
+        """Other pieces of a generator, all of them equally likely."""
+        self.pieces[generator] = [numpy.frombuffer(piece, dtype=numpy.uint8) for piece in pieces]
+        self.piece_weights[generator] = numpy.full(len(pieces), 1 / len(pieces))
+
     def draw(self, chance, length):
         """`length` bytes at most, from anywhere in a piece, and its generator."""
         name = self.generators[chance.choice(len(self.generators), p=self.weights)]
