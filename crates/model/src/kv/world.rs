@@ -139,20 +139,30 @@ impl Step {
     }
 }
 
+/// What a step follows from.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Situation {
+    now: u64,
+    index: usize,
+    /// That of the node.
+    digest: u64,
+    input: Input,
+}
+
 /// The steps of nodes that have been computed. A node takes the same step in many states of the cluster, and looking
 /// it up takes much less time than copying the node and hashing it again.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Steps(Arc<Mutex<AHashMap<(u64, usize, u64, Input), Arc<Step>>>>);
+pub(super) struct Steps(Arc<Mutex<AHashMap<Situation, Arc<Step>>>>);
 
 impl Steps {
     fn of(&self, now: u64, index: usize, node: &Node, input: Input) -> Arc<Step> {
         let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (now, index, node.digest, input);
-        if let Some(step) = known().get(&key) {
+        let situation = Situation { now, index, digest: node.digest, input };
+        if let Some(step) = known().get(&situation) {
             return Arc::clone(step);
         }
-        let step = Arc::new(Step::compute(now, index, node, &key.3));
-        known().insert(key, Arc::clone(&step));
+        let step = Arc::new(Step::compute(now, index, node, &situation.input));
+        known().insert(situation, Arc::clone(&step));
         step
     }
 }
