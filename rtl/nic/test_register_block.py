@@ -6,7 +6,7 @@ from cocotb.triggers import FallingEdge, ReadOnly
 import bench
 from registers import ADDRESSES
 from streams import Bench
-from structs import PACKAGE_TYPES, constant, pack, unpack
+from structs import PACKAGE_TYPES, SERVICE_SOURCES, SERVICE_TYPES, constant, pack, unpack
 
 COUNTERS = 85
 WORDS = 16
@@ -281,11 +281,38 @@ async def queues_have_their_registers(dut):
     assert await registers.read("queues.completion_produced") == 0x2002
 
 
+@cocotb.test()
+async def services_have_their_registers(dut):
+    registers = Registers(dut, 10)
+    await registers.ready()
+    written = []
+
+    async def watch():
+        while True:
+            await ReadOnly()
+            command = SERVICE_TYPES.unpack("service_registers_t", dut.services_o.value)
+            if command["valid"]:
+                written.append((command["index"], command["data"]))
+            await FallingEdge(dut.clk_i)
+
+    cocotb.start_soon(watch())
+    for index, data in ((4, 0), (8, 0x1234_5678), (3, 0xFFFF_FFFF)):
+        assert await registers.write("services.data", data) == 0
+        assert await registers.write("services.command", GO | index) == 0
+    await registers.cycles(4)
+    assert written == [(4, 0), (8, 0x1234_5678), (3, 0xFFFF_FFFF)]
+    for present, busy in ((1, 0), (0, 1)):
+        dut.services_i.value = SERVICE_TYPES.pack("service_readings_t", present=present, busy=busy, state=0x1122_3344_5566_7788)
+        assert await registers.read("services.status") == present << 1 | busy
+        assert await registers.read("services.state_low") == 0x5566_7788
+        assert await registers.read("services.state_high") == 0x1122_3344
+
+
 def test_register_block():
     generated = ["nic/generated/weft_registers_pkg.sv", "nic/generated/weft_registers.sv"]
     bench.run(
         "register_block",
-        ["weft_pkg.sv", "engines/engines_pkg.sv", *generated, "nic/register_block.sv"],
+        [*SERVICE_SOURCES, "engines/engines_pkg.sv", *generated, "nic/register_block.sv"],
         __file__,
         {"QueryWords": WORDS, "Counters": COUNTERS},
     )

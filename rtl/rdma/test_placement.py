@@ -10,16 +10,13 @@ from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, ReadOnly, RisingEdge
 
 import bench
-from structs import RTL, Package, constant, pack, unpack
+from structs import SERVICE_SOURCES, SERVICE_TYPES, constant, pack, unpack
 
 REGISTER, ON_CHIP, HBM, HOST = range(4)
 NOTHING, WRITE, FETCH_ADD, COMPARE_SWAP = (
     constant(name) for name in ("PlaceNothing", "PlaceWrite", "PlaceFetchAdd", "PlaceCompareSwap"))
 NONE, ACKNOWLEDGE, ATOMIC = (constant(name) for name in ("AnswerNone", "AnswerAcknowledge", "AnswerAtomic"))
 MEMORY_BYTES = 8192
-PACKAGES = ["weft_pkg.sv", "services/generated/preprocess_log_pkg.sv", "services/preprocess_pkg.sv", "services/inspect_pkg.sv",
-            "services/services_pkg.sv"]
-SERVICES = Package(RTL / package for package in PACKAGES if "generated" not in package)
 SERVED = (1, 3)  # queue pairs with services, in a block that has them
 STREAMS = {"completion": "completion_t", "call": "rpc_call_t", "answer": "answer_t", "advance": "advance_t"}
 WORD = 127
@@ -233,7 +230,7 @@ class Bench:
         assert not beat["flow"]["transmit"]
         beat["data"] = int.from_bytes(map_of(beat["flow"]["qp"], offset, beat["data"].to_bytes(64, "little")), "little")
         ready = max(self.now + self.chance.randint(*self.services_delay), self.inside[-1][0] if self.inside else 0)
-        self.inside.append((ready, SERVICES.pack("service_beat_t", **beat)))
+        self.inside.append((ready, SERVICE_TYPES.pack("service_beat_t", **beat)))
 
     def head(self, name):
         """The next consequence."""
@@ -309,7 +306,7 @@ class Bench:
         if served and int(dut.served_ready_o.value):
             self.inside.popleft()
         if int(dut.service_valid_o.value) and int(dut.service_ready_i.value):
-            self.serve(SERVICES.unpack("service_beat_t", dut.service_o.value))
+            self.serve(SERVICE_TYPES.unpack("service_beat_t", dut.service_o.value))
         assert not (taken["responder"] and taken["requester"])
         for source in ("responder", "requester"):
             if taken[source]:
@@ -474,6 +471,6 @@ async def latency(dut):
 
 @pytest.mark.parametrize("services", [0, 1])
 def test_placement(services):
-    sources = [*PACKAGES, "stream/fifo.sv", "stream/ram.sv", "stream/realign.sv", "stream/ram_fifo.sv", "rdma/placement_frames.sv",
+    sources = [*SERVICE_SOURCES, "stream/fifo.sv", "stream/ram.sv", "stream/realign.sv", "stream/ram_fifo.sv", "rdma/placement_frames.sv",
                "rdma/placement_retire.sv", "rdma/placement_services.sv", "rdma/placement.sv"]
     bench.run("placement", sources, __file__, parameters={"Services": services})

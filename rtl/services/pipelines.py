@@ -1,17 +1,13 @@
 """Drives blocks that take an input every cycle, and packs what the preprocessing has in its tables."""
 
-import pathlib
-
 import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge
 
-from structs import Package
+from structs import SERVICE_TYPES
 
-RTL = pathlib.Path(__file__).parents[1]
-PACKAGE = Package(RTL / file for file in ("weft_pkg.sv", "services/inspect_pkg.sv", "services/preprocess_pkg.sv", "services/services_pkg.sv"))
-constant = PACKAGE.constants.__getitem__
-pack = PACKAGE.pack
+constant = SERVICE_TYPES.constants.__getitem__
+pack = SERVICE_TYPES.pack
 
 MISSING = -(1 << 31)
 LARGEST = (1 << 31) - 1

@@ -4,12 +4,13 @@ import cocotb
 from cocotb.triggers import FallingEdge, ReadOnly
 
 from bench import PORTS_ALONE, run
-from pipelines import PACKAGE, SOURCES, constant, pack
+from pipelines import SOURCES, constant, pack
 from streams import Bench
+from structs import SERVICE_TYPES
 
 KEY = 0x0123_4567_89AB_CDEF
 RECEIVE, TRANSMIT = 2 * 20, 2 * 21 + 1
-unpack = PACKAGE.unpack
+unpack = SERVICE_TYPES.unpack
 
 
 async def write(bench, register, data=0, wait=True):

@@ -7,6 +7,10 @@ import re
 RTL = pathlib.Path(__file__).parents[1]
 # Each package uses only those before it.
 PACKAGES = ["weft_pkg.sv", "engines/engines_pkg.sv", "engines/kv/kv_pkg.sv", "engines/rounds/rounds_pkg.sv"]
+SERVICE_PACKAGES = ["weft_pkg.sv", "services/inspect_pkg.sv", "services/preprocess_pkg.sv", "services/services_pkg.sv"]
+# With the tables that the packages need, in the order of compilation.
+SERVICE_SOURCES = ["weft_pkg.sv", "services/inspect_pkg.sv", "services/generated/preprocess_log_pkg.sv",
+                   "services/preprocess_pkg.sv", "services/services_pkg.sv"]
 
 
 class Package:
@@ -106,6 +110,7 @@ class Package:
 
 
 PACKAGE_TYPES = Package()
+SERVICE_TYPES = Package(RTL / package for package in SERVICE_PACKAGES)
 pack = PACKAGE_TYPES.pack
 unpack = PACKAGE_TYPES.unpack
 constant = PACKAGE_TYPES.constants.__getitem__
