@@ -210,7 +210,7 @@ nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesi
 	$(WEFT) bench rounds --nodes 3 --rounds 10000000
 	$(CARGO) test --release --locked -p weft-conformance --test tests -- --ignored
 	$(CARGO) test --release --locked -p weft-rounds --test tests -- --ignored
-	$(CARGO) test --release --locked -p weft-model --test tests -- --ignored
+	$(CARGO) test --release --locked -p weft-model --lib --test tests -- --ignored
 	$(CARGO) test --release --locked -p weft-txn --test tests -- --ignored
 	$(CARGO) run --release --locked -p weft-conformance --example stress -- 10000 1
 	$(WEFT) check rounds --nodes 3,4,5 --random 10000000

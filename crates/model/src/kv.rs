@@ -3,18 +3,18 @@
 //!
 //! The nodes are the real engines, with their memory. Every message that was ever sent may arrive at any time, any
 //! number of times, or never. So messages are lost, duplicated and reordered in all ways. The adversary also decides
-//! when a client begins an operation, and at which node; when the membership service removes a node; which view a node
-//! learns of, and when; and when timers fire. Its actions are limited by budgets; within these limits all behaviours
-//! are tried.
+//! when a client begins an operation, and at which node; when the membership service removes a node, or makes one that
+//! joins a full member; which view a node learns of, and when; and when timers fire. Its actions are limited by
+//! budgets; within these limits all behaviours are tried.
 //!
 //! An operation's first request arrives as soon as the client begins it, and each reply as soon as it was sent. Later
 //! arrivals add nothing: they would only let more orders explain the answers. What does matter is that a request may
 //! arrive again, at any node, even long after the operation was answered.
 //!
 //! Of the membership service the model keeps what the protocol relies on: there is one sequence of views; a view
-//! without a node is published after that node's lease has ended; one member always stays. A crashed node is one to
-//! which nothing happens, so crashes need no separate action. No node joins: with the transfer of its state there are
-//! more than a million states, and it is left to campaigns.
+//! without a node is published after that node's lease has ended; one full member always stays; a node that joins
+//! becomes full once it has reported that it has all data. A crashed node is one to which nothing happens, so crashes
+//! need no separate action. With a node that joins there are millions of states: that check is part of `make nightly`.
 
 mod clients;
 mod world;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use stateright::{Model, Property};
-use weft_kv::message::{Acknowledge, Commit, Kind, Sealed, Write as Replicated};
+use weft_kv::message::{Acknowledge, Commit, Kind, Sealed, StateChunk, StateRequest, Write as Replicated};
 use weft_kv::{Parameters, Role};
 use weft_time::Duration;
 
@@ -48,6 +48,8 @@ pub struct Budgets {
     pub programs: Programs,
     /// Number of times that a request arrives again.
     pub repeats: u8,
+    /// Whether node 2 has lost its data and joins when the clients begin.
+    pub joins: bool,
     /// Number of nodes that are removed.
     pub removals: u8,
     /// Number of timers that fire.
@@ -67,7 +69,8 @@ pub struct Exploration {
 pub fn suite() -> Vec<Exploration> {
     use Call::{Create, Delete, Get, Put};
     use Key::{A, B};
-    let none = Budgets { programs: [&[(Put, A)], &[(Get, A)]], repeats: 0, removals: 0, timers: 0 };
+    let none =
+        Budgets { programs: [&[(Put, A)], &[(Get, A)]], repeats: 0, joins: false, removals: 0, timers: 0 };
     let budgets = [
         Budgets { programs: [&[(Put, A), (Delete, A)], &[(Get, A)]], repeats: 1, ..none },
         Budgets { timers: 2, ..none },
@@ -117,6 +120,11 @@ pub enum Action {
     },
     /// The lease of a node ends, and the next view is without it.
     Remove {
+        /// The node.
+        node: usize,
+    },
+    /// The next view makes a node that has all data a full member.
+    Promote {
         /// The node.
         node: usize,
     },
@@ -184,6 +192,8 @@ fn describe(kind: u8, payload: &[u8]) -> String {
         kind if kind == Kind::Acknowledge as u8 => format!("{:?}", Acknowledge::parse(payload)),
         kind if kind == Kind::Commit as u8 => format!("{:?}", Commit::parse(payload)),
         kind if kind == Kind::Sealed as u8 => format!("{:?}", Sealed::parse(payload)),
+        kind if kind == Kind::StateRequest as u8 => format!("{:?}", StateRequest::parse(payload)),
+        kind if kind == Kind::StateChunk as u8 => format!("{:?}", StateChunk::parse(payload)),
         kind => format!("message of kind {kind}"),
     }
 }
@@ -221,9 +231,12 @@ impl Model for Exploration {
                     actions.push(Action::Learn { node: index, view: place });
                 }
             }
-            let is_removable = newest.full.contains(node(index)) && newest.full.len() > 1;
-            if left.removals > 0 && is_removable {
+            let is_member = newest.members().contains(node(index));
+            if left.removals > 0 && is_member && !newest.full.without(node(index)).is_empty() {
                 actions.push(Action::Remove { node: index });
+            }
+            if world.is_synced(index) {
+                actions.push(Action::Promote { node: index });
             }
             if left.timers > 0 {
                 actions.extend(world.timers(index).map(|tag| Action::Fire { node: index, tag }));
@@ -232,29 +245,29 @@ impl Model for Exploration {
     }
 
     fn next_state(&self, world: &World, action: Action) -> Option<World> {
-        let mut next = world.clone();
+        let steps = &self.steps;
         match action {
-            Action::Begin { client, node } => {
+            Action::Begin { client, node } => world.after(|next| {
                 let place = next.clients.begun(client);
                 next.clients.begin(client);
-                next.call(&self.steps, client, place, node);
-            }
-            Action::Repeat { client, place, node } => {
+                next.call(steps, client, place, node);
+            }),
+            Action::Repeat { client, place, node } => world.after(|next| {
                 next.budgets.repeats -= 1;
-                next.call(&self.steps, client, place, node);
-            }
-            Action::Deliver(datagram) => next.deliver(&self.steps, datagram),
-            Action::Fire { node, tag } => {
+                next.call(steps, client, place, node);
+            }),
+            Action::Deliver(datagram) => world.deliver(steps, datagram),
+            Action::Fire { node, tag } => world.after(|next| {
                 next.budgets.timers -= 1;
-                next.fire(&self.steps, node, tag);
-            }
-            Action::Learn { node, view } => next.learn(&self.steps, node, world.views[view]),
-            Action::Remove { node } => {
+                next.fire(steps, node, tag);
+            }),
+            Action::Learn { node, view } => world.after(|next| next.learn(steps, node, world.views[view])),
+            Action::Remove { node } => world.after(|next| {
                 next.budgets.removals -= 1;
-                next.remove(&self.steps, node);
-            }
+                next.remove(steps, node);
+            }),
+            Action::Promote { node } => world.after(|next| next.promote(node)),
         }
-        Some(next)
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
@@ -278,6 +291,7 @@ mod tests {
     const SMALL: Budgets = Budgets {
         programs: [&[(Call::Put, Key::A)], &[(Call::Get, Key::A)]],
         repeats: 0,
+        joins: false,
         removals: 1,
         timers: 0,
     };
@@ -308,5 +322,16 @@ mod tests {
             println!("{bug:?}: {} states, {} s, {found:?}", explored.states, explored.seconds);
             assert!(found.contains(&property), "{bug:?} went unnoticed");
         }
+    }
+
+    #[test]
+    #[ignore = "takes minutes; part of `make nightly`"]
+    fn a_node_joins_beside_a_write_and_a_read() {
+        let programs: Programs = [&[(Call::Put, Key::A), (Call::Get, Key::A)], &[]];
+        let explored =
+            Exploration::new(Budgets { programs, joins: true, removals: 0, ..SMALL }).run(2, |_| {});
+        println!("{} states, {} s", explored.states, explored.seconds);
+        assert!(explored.violations.is_empty(), "{}", explored.violations[0].1);
+        assert!(explored.both_succeed);
     }
 }

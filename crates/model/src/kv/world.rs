@@ -10,7 +10,8 @@ use weft_kv::message::{Kind, Reply};
 use weft_kv::{Kv, Parameters, partition};
 use weft_time::Instant;
 use weft_waist::{
-    Caller, Configuration, Effect, Effects, Engine, Epoch, Event, Io, Memory, Message, NodeId, NodeSet, View,
+    Caller, Configuration, Effect, Effects, Engine, EngineState, Epoch, Event, Io, Memory, Message, NodeId,
+    NodeSet, View,
 };
 
 use super::clients::{Clients, Key, Programs};
@@ -31,23 +32,25 @@ pub(super) struct Node {
     kv: Kv,
     memory: Memory,
     timers: BTreeSet<u32>,
+    /// The view in which this life of the node begins: earlier ones are not for it.
+    since: Epoch,
     /// A hash of all this. A step changes one node, so those of the others need not be computed again.
     digest: u64,
 }
 
 impl Node {
-    fn new(parameters: &Parameters) -> Arc<Self> {
+    fn new(parameters: &Parameters, since: Epoch) -> Arc<Self> {
         let memory = Memory::new(parameters.memory_bytes());
         let kv = Kv::new(parameters.clone());
-        let mut node = Self { kv, memory, timers: BTreeSet::new(), digest: 0 };
+        let mut node = Self { kv, memory, timers: BTreeSet::new(), since, digest: 0 };
         node.note_change();
         Arc::new(node)
     }
 
     fn note_change(&mut self) {
-        let Self { kv, memory, timers, digest } = self;
+        let Self { kv, memory, timers, since, digest } = self;
         let mut hasher = SEEDS.build_hasher();
-        (kv, timers).hash(&mut hasher);
+        (kv, timers, since).hash(&mut hasher);
         // Nearly all of the memory is zero.
         let lines = memory.image().chunks(64).enumerate();
         lines.filter(|(_, line)| line.iter().any(|byte| *byte != 0)).for_each(|line| line.hash(&mut hasher));
@@ -198,7 +201,7 @@ impl World {
     pub(super) fn new(steps: &Steps, parameters: &Parameters, budgets: Budgets) -> Self {
         let founded = View { epoch: Epoch(1), full: NodeSet::first(NODES), joining: NodeSet::EMPTY };
         let mut world = Self {
-            nodes: std::array::from_fn(|_| Node::new(parameters)),
+            nodes: std::array::from_fn(|_| Node::new(parameters, Epoch(1))),
             clients: Clients::new(&budgets.programs),
             datagrams: BTreeSet::new(),
             views: vec![founded],
@@ -207,7 +210,24 @@ impl World {
         };
         // The service publishes no further view before all founders have the first one.
         (0..NODES).for_each(|index| world.learn(steps, index, founded));
+        if budgets.joins {
+            world.remove(steps, NODES - 1);
+            world.begin_newest(steps);
+            world.rejoin(NODES - 1);
+            world.begin_newest(steps);
+        }
         world
+    }
+
+    /// All members learn of the latest view, and the full ones end the epoch before it.
+    fn begin_newest(&mut self, steps: &Steps) {
+        let view = self.newest();
+        view.members().iter().for_each(|node| self.learn(steps, node.index(), view));
+        while let Some(sealed) = self.datagrams.iter().find(|datagram| datagram.kind == Kind::Sealed as u8) {
+            let sealed = Arc::clone(sealed);
+            self.datagrams.remove(&sealed);
+            self.handle(steps, sealed.to, Input::Deliver(sealed));
+        }
     }
 
     const fn programs(&self) -> &Programs {
@@ -221,7 +241,17 @@ impl World {
 
     /// Whether a node can be told of a view.
     pub(super) fn can_learn(&self, index: usize, view: &View) -> bool {
-        view.epoch > self.nodes[index].kv.status().epoch && view.full.contains(node(index))
+        let Node { kv, since, .. } = &*self.nodes[index];
+        let epoch = kv.status().epoch;
+        view.epoch > epoch && view.epoch >= *since && view.members().contains(node(index))
+    }
+
+    /// Whether a node that joins has all data in the latest view.
+    pub(super) fn is_synced(&self, index: usize) -> bool {
+        let (newest, status) = (self.newest(), self.nodes[index].kv.status());
+        newest.joining.contains(node(index))
+            && status.epoch == newest.epoch
+            && status.state == EngineState::Joining { synced: true }
     }
 
     /// The nodes that lead a key in some view.
@@ -237,7 +267,7 @@ impl World {
 
     /// A node learns of a view. If it has been removed meanwhile, the lease that comes with the view has ended.
     pub(super) fn learn(&mut self, steps: &Steps, index: usize, view: View) {
-        let is_member = self.newest().full.contains(node(index));
+        let is_member = self.newest().members().contains(node(index));
         let lease_until = if is_member { Instant::FAR_FUTURE } else { Instant::ZERO };
         self.handle(steps, index, Input::Configure { view, lease_until });
     }
@@ -249,11 +279,41 @@ impl World {
             self.handle(steps, index, Input::Configure { view: *view, lease_until: Instant::ZERO });
         }
         let View { epoch, full, joining } = self.newest();
-        self.views.push(View { epoch: Epoch(epoch.0 + 1), full: full.without(node(index)), joining });
+        let (full, joining) = (full.without(node(index)), joining.without(node(index)));
+        self.views.push(View { epoch: Epoch(epoch.0 + 1), full, joining });
     }
 
-    pub(super) fn deliver(&mut self, steps: &Steps, datagram: Arc<Datagram>) {
-        self.handle(steps, datagram.to, Input::Deliver(datagram));
+    /// A node that was removed begins a new life without data, and joins.
+    fn rejoin(&mut self, index: usize) {
+        let View { epoch, full, joining } = self.newest();
+        let epoch = Epoch(epoch.0 + 1);
+        self.nodes[index] = Node::new(self.nodes[index].kv.parameters(), epoch);
+        self.views.push(View { epoch, full, joining: joining.with(node(index)) });
+    }
+
+    /// The service makes a node that has all data a full member.
+    pub(super) fn promote(&mut self, index: usize) {
+        let View { epoch, full, joining } = self.newest();
+        let (full, joining) = (full.with(node(index)), joining.without(node(index)));
+        self.views.push(View { epoch: Epoch(epoch.0 + 1), full, joining });
+    }
+
+    /// The world after a change.
+    pub(super) fn after(&self, change: impl FnOnce(&mut Self)) -> Option<Self> {
+        let mut next = self.clone();
+        change(&mut next);
+        Some(next)
+    }
+
+    /// The world after a message has arrived, or `None` if it is the same: most messages arrive again without an
+    /// effect.
+    pub(super) fn deliver(&self, steps: &Steps, datagram: Arc<Datagram>) -> Option<Self> {
+        let index = datagram.to;
+        let step = steps.of(self.now, index, &self.nodes[index], Input::Deliver(datagram));
+        let is_known = step.node == self.nodes[index]
+            && step.replies.is_empty()
+            && step.sent.iter().all(|sent| self.datagrams.contains(sent));
+        if is_known { None } else { self.after(|next| next.take(index, &step)) }
     }
 
     pub(super) fn fire(&mut self, steps: &Steps, index: usize, tag: u32) {
@@ -270,6 +330,10 @@ impl World {
     /// A node handles an event.
     fn handle(&mut self, steps: &Steps, index: usize, input: Input) {
         let step = steps.of(self.now, index, &self.nodes[index], input);
+        self.take(index, &step);
+    }
+
+    fn take(&mut self, index: usize, step: &Step) {
         self.nodes[index] = Arc::clone(&step.node);
         self.datagrams.extend(step.sent.iter().cloned());
         for (client, reply) in &step.replies {
