@@ -212,8 +212,9 @@ struct World {
     queue_pairs: [Vec<QueuePairNumber>; 2],
     /// The expected contents of all memory at the end, by side and target.
     model: [[Vec<u8>; 4]; 2],
-    /// The services of each side, by the index of the queue pair.
+    /// The services of each side, and the payload of a packet, by the index of the queue pair.
     services: [Services; 2],
+    path_mtus: Vec<PathMtu>,
     next_id: u64,
     next_host_turn: Instant,
     report: Report,
@@ -229,13 +230,11 @@ fn serve(twin: &mut Twin, queue_pairs: &[QueuePairNumber]) -> Services {
         value
     });
     for (index, number) in queue_pairs.iter().enumerate().skip(1) {
-        let tap = if index % 4 == 2 { TapKind::None } else { TapKind::Count };
         let setting = match index % 4 {
-            0 => Setting { map: MapKind::None, tap, value: 0 },
-            1 => Setting { map: MapKind::Xor, tap, value: 0x0123_4567_89ab_cdef },
-            even_or_odd => {
-                Setting { map: MapKind::Preprocess, tap, value: pipelines[even_or_odd % pipelines.len()] }
-            }
+            0 => Setting { tap: TapKind::Count, ..Setting::default() },
+            1 => Setting { map: MapKind::Xor, tap: TapKind::Inspect, value: 0x0123_4567_89ab_cdef },
+            2 => Setting { map: MapKind::Preprocess, tap: TapKind::None, value: pipelines[0] },
+            _ => Setting { map: MapKind::Preprocess, tap: TapKind::Count, value: pipelines[1] },
         };
         services.configure(requests_of(index), setting);
         twin.serve(*number, setting);
@@ -315,10 +314,11 @@ impl World {
         let services = [0, 1].map(|side: usize| {
             if run.options.services { serve(&mut twins[side], &queue_pairs[side]) } else { Services::new() }
         });
-        let mut flows = Vec::new();
+        let (mut flows, mut path_mtus) = (Vec::new(), Vec::new());
         let connections = queue_pairs[0].iter().zip(&queue_pairs[1]).map(|(one, other)| [*one, *other]);
         for (index, ends) in connections.enumerate() {
             let path_mtu = chance.pick(&PathMtu::ALL);
+            path_mtus.push(path_mtu);
             let connection = Connection {
                 path_mtu,
                 // Half of the connections start with PSNs close to the maximum, so that they wrap.
@@ -373,6 +373,7 @@ impl World {
             queue_pairs,
             model: world_model,
             services,
+            path_mtus,
             next_id: 1,
             next_host_turn: Instant::ZERO,
             report: Report::default(),
@@ -700,12 +701,13 @@ impl World {
         self.model[side][Target::Host as usize][at as usize..(at + length) as usize].to_vec()
     }
 
-    /// The content of a message as the services of the receiving `side` leave it. They see each message once.
+    /// The content of a message as the services of the receiving `side` leave it. They see each packet once.
     fn pass(&mut self, side: usize, index: usize, mut content: Vec<u8>) -> Vec<u8> {
-        let services = &mut self.services[side];
-        if !content.is_empty() {
-            let verdict = services.pass(requests_of(index), 0, &mut content);
-            services.accept(requests_of(index), verdict);
+        let (services, flow) = (&mut self.services[side], requests_of(index));
+        let path_mtu = self.path_mtus[index].bytes();
+        for (offset, packet) in (0..).step_by(path_mtu as usize).zip(content.chunks_mut(path_mtu as usize)) {
+            let verdict = services.pass(flow, offset, packet);
+            services.accept(flow, verdict);
         }
         content
     }
@@ -764,14 +766,11 @@ impl World {
                 }
             }
             for (index, number) in self.queue_pairs[side].clone().into_iter().enumerate() {
-                let (read, expected) = if self.run.options.services {
-                    (self.twins[side].tap_reading(number), self.services[side].reading(requests_of(index)))
-                } else {
-                    (0, 0)
-                };
-                if read != expected {
+                let expected = self.services[side].reading(requests_of(index));
+                if self.run.options.services && self.twins[side].tap_reading(number) != expected {
+                    let read = self.twins[side].tap_reading(number);
                     return Err(format!(
-                        "side {side}, queue pair {index}: the tap reads {read}, not {expected}"
+                        "side {side}, queue pair {index}: the tap reads {read:#x}, not {expected:#x}"
                     ));
                 }
                 let information =

@@ -57,7 +57,8 @@ fn soft_with_rtl() {
     run([Kind::Rtl, Kind::Soft], 25, 2_000, FAULTS);
 }
 
-/// SENDs, WRITEs and calls of four of five queue pairs go through services: byte counts, XOR and preprocessing.
+/// SENDs, WRITEs and calls of four of five queue pairs go through services: byte counts, XOR, inspection and
+/// preprocessing.
 #[test]
 fn services_on_the_path() {
     run_served([Kind::Soft; 2], 31, 2_000, FAULTS, true);

@@ -85,10 +85,15 @@ impl<'a> Registers<'a> {
 
     /// Writes a command and waits until its mailbox is no longer busy.
     fn command(&mut self, offset: u32, value: u32, busy: u32) {
+        self.command_until(offset, value, offset::STATUS, busy);
+    }
+
+    /// Writes a command and waits until the bit `busy` of the register `status` is clear.
+    fn command_until(&mut self, offset: u32, value: u32, status: u32, busy: u32) {
         self.write(offset, value | GO);
         // Far more polls than any command takes.
         for _ in 0..10_000 {
-            if self.read(offset::STATUS) >> busy & 1 == 0 {
+            if self.read(status) >> busy & 1 == 0 {
                 return;
             }
         }
@@ -188,14 +193,9 @@ impl<'a> Registers<'a> {
     /// Writes a register of `service_port`.
     fn write_service(&mut self, register: u64, value: u32) {
         self.write(offset::SERVICES_DATA, value);
-        self.write(offset::SERVICES_COMMAND, GO | (register as u32) << shift::SERVICES_COMMAND_INDEX);
-        // Far more polls than any command takes.
-        for _ in 0..10_000 {
-            if self.read(offset::SERVICES_STATUS) >> shift::SERVICES_STATUS_BUSY & 1 == 0 {
-                return;
-            }
-        }
-        panic!("gateware: the service register {register} stays busy");
+        let index = (register as u32) << shift::SERVICES_COMMAND_INDEX;
+        let busy = shift::SERVICES_STATUS_BUSY;
+        self.command_until(offset::SERVICES_COMMAND, index, offset::SERVICES_STATUS, busy);
     }
 
     /// Sets the services of a flow and clears its state.

@@ -6,6 +6,7 @@ use std::thread;
 
 use weft_gateware::{CYCLE, EngineConfig, HbmTiming, Latency, MemoryTiming, Pressure, RtlNic, RtlNicConfig};
 use weft_nic::{CardConfig, HostCommand, HostEvent, Nic, RdmaDriver, SoftNic, SoftNicConfig};
+use weft_service::{MapKind, Setting, TapKind};
 use weft_time::{Duration, Instant};
 use weft_verbs::{
     AccessFlags, ApiError, Completion, CompletionStatus, LocalBuffer, Modify, Operation, PathMtu,
@@ -344,6 +345,44 @@ fn a_write_arrives_and_completes() {
         assert_eq!(pair.nics[1].memory().read(target, 1_001, 2_500).unwrap(), bytes);
         assert_eq!(pair.nics[1].memory().read(target, 1_000, 1).unwrap(), [0]);
     }
+}
+
+#[test]
+fn services_end_with_their_queue_pair() {
+    let mut pair = Pair::new(|config| {
+        config.services = true;
+        // So the next queue pair has the same index.
+        config.transport.max_queue_pairs = 1;
+    });
+    let setting = Setting { map: MapKind::Xor, tap: TapKind::Count, value: 0x55 };
+    let bytes = pattern(200, 3);
+    pair.nics[0].memory().write(Target::Host, 0, &bytes).unwrap();
+    for (run, counted) in [200, 0].into_iter().enumerate() {
+        let connection = connect(&mut pair.nics, PathMtu::Bytes1024, Target::Host);
+        let number = connection.numbers[1];
+        if run == 0 {
+            pair.nics[1].serve(number, setting).unwrap();
+        }
+        let write = connection.write(1, 0, 1_000, 200);
+        pair.nics[0].submit(pair.now, HostCommand::PostSend(connection.numbers[0], write));
+        pair.run_to_completions(0, run + 1);
+        let is_changed = pair.nics[1].memory().read(Target::Host, 1_000, 200).unwrap() != bytes;
+        assert_eq!((is_changed, pair.nics[1].tap_reading(number)), (run == 0, Ok(counted)));
+        for end in 0..2 {
+            pair.nics[end].destroy_queue_pair(connection.numbers[end]).unwrap();
+        }
+        let unknown = ApiError::UnknownQueuePair(number);
+        assert_eq!(pair.nics[1].serve(number, setting), Err(unknown.clone()));
+        assert_eq!(pair.nics[1].tap_reading(number), Err(unknown));
+    }
+}
+
+#[test]
+#[should_panic(expected = "the card has no services")]
+fn a_card_without_services_refuses_settings() {
+    let mut nic = RtlNic::new(&config(0));
+    let number = nic.create_queue_pair(attributes()).unwrap();
+    let _ = nic.serve(number, Setting::default());
 }
 
 #[test]

@@ -83,7 +83,7 @@ enum Input {
     Fire { tag: u32 },
 }
 
-/// What a node does on an event: the node afterwards, its messages, and its replies to clients.
+/// The result of an event at a node: the node afterwards, its messages, and its replies to clients.
 #[derive(Debug)]
 struct Step {
     node: Arc<Node>,
@@ -142,12 +142,12 @@ impl Step {
     }
 }
 
-/// What a step follows from.
+/// Everything that determines a step.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Situation {
+struct StepKey {
     now: u64,
+    /// Index and digest of the node.
     index: usize,
-    /// That of the node.
     digest: u64,
     input: Input,
 }
@@ -155,17 +155,17 @@ struct Situation {
 /// The steps of nodes that have been computed. A node takes the same step in many states of the cluster, and looking
 /// it up takes much less time than copying the node and hashing it again.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Steps(Arc<Mutex<AHashMap<Situation, Arc<Step>>>>);
+pub(super) struct Steps(Arc<Mutex<AHashMap<StepKey, Arc<Step>>>>);
 
 impl Steps {
     fn of(&self, now: u64, index: usize, node: &Node, input: Input) -> Arc<Step> {
         let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let situation = Situation { now, index, digest: node.digest, input };
-        if let Some(step) = known().get(&situation) {
+        let key = StepKey { now, index, digest: node.digest, input };
+        if let Some(step) = known().get(&key) {
             return Arc::clone(step);
         }
-        let step = Arc::new(Step::compute(now, index, node, &situation.input));
-        known().insert(situation, Arc::clone(&step));
+        let step = Arc::new(Step::compute(now, index, node, &key.input));
+        known().insert(key, Arc::clone(&step));
         step
     }
 }
