@@ -372,7 +372,7 @@ fn services_end_with_their_queue_pair() {
             pair.nics[end].destroy_queue_pair(connection.numbers[end]).unwrap();
         }
         let unknown = ApiError::UnknownQueuePair(number);
-        assert_eq!(pair.nics[1].serve(number, setting), Err(unknown.clone()));
+        assert_eq!(pair.nics[1].serve(number, setting), Err(unknown));
         assert_eq!(pair.nics[1].tap_reading(number), Err(unknown));
     }
 }
