@@ -11,9 +11,10 @@
 
 use weft_session::{CallId, ClientHalf};
 use weft_time::{Duration, Instant};
+use weft_waist::NodeSet;
 
 use crate::log::{Answer, Append, Call, SESSION_WINDOW, Status, Subject};
-use crate::message::Malformed;
+use crate::message::{Malformed, node};
 use crate::slot::word;
 
 /// Parameters of a client.
@@ -84,7 +85,7 @@ pub enum Outcome<'a> {
     },
     /// There is no entry at this index and never will be.
     Void,
-    /// The replicas have recycled the slot of this entry and no longer have it.
+    /// The replicas have recycled the slot of this entry, or all of them have got a snapshot instead of it.
     Forgotten {
         /// Index of the entry in the log.
         index: u64,
@@ -106,6 +107,8 @@ struct Open {
     target: usize,
     /// Whether a replica has redirected this call since the last deadline.
     redirected: bool,
+    /// Replicas that got a snapshot instead of the entry to read.
+    skipped: NodeSet,
     due: bool,
     attempts: u32,
     at: Instant,
@@ -173,9 +176,6 @@ impl Client {
             .ok_or(Malformed::Length { have: payload.len(), need: Answer::BYTES + Subject::BYTES })?;
         let (answer, subject) = (Answer::parse(answer)?, Subject::parse(subject)?);
         let Some(place) = self.open.iter().position(|open| open.subject == subject) else { return Ok(None) };
-        if let (Subject::Read(index), Status::Forgotten) = (subject, answer.status) {
-            return Ok(Some(self.end(place, Outcome::Forgotten { index })));
-        }
         let outcome = match (self.open[place].kind, answer.status) {
             (Call::Append, Status::Ok) => {
                 self.leader = node;
@@ -184,6 +184,8 @@ impl Client {
             (Call::Status, Status::Ok) => Outcome::Status(answer),
             (Call::Read, Status::NoEntry) => Outcome::NotYet { decided: answer.decided },
             (Call::Read, Status::Void) => Outcome::Void,
+            (Call::Read, Status::Skipped) if !self.skipped_by_all(now, place, node) => return Ok(None),
+            (Call::Read, Status::Forgotten | Status::Skipped) => Outcome::Forgotten { index: answer.index },
             (_, Status::BadRequest) => Outcome::BadRequest,
             (Call::Append, Status::NotLeader | Status::Busy | Status::Abandoned) => {
                 self.redirect(now, place, node, &answer);
@@ -222,6 +224,23 @@ impl Client {
         open.at = (now + pause.saturating_mul(1 << open.attempts.min(16)).min(longest)).min(open.give_up_at);
     }
 
+    /// A replica does not have the entry to read. Returns whether none has it. Otherwise the call goes to the next
+    /// replica that has not said so.
+    fn skipped_by_all(&mut self, now: Instant, place: usize, from: usize) -> bool {
+        let ClientParameters { nodes, timeout, .. } = self.parameters;
+        let open = &mut self.open[place];
+        open.skipped = open.skipped.with(node(from));
+        let mut others = (1..nodes).map(|distance| (from + distance) % nodes);
+        let next = others.find(|&other| !open.skipped.contains(node(other)));
+        if let Some(next) = next
+            && open.target == from
+        {
+            (open.target, open.due) = (next, true);
+            open.at = (now + timeout).min(open.give_up_at);
+        }
+        next.is_none()
+    }
+
     fn end<'a>(&mut self, place: usize, outcome: Outcome<'a>) -> (CallId, Outcome<'a>) {
         (self.open.swap_remove(place).id, outcome)
     }
@@ -255,6 +274,7 @@ impl ClientHalf for Client {
             payload,
             target: self.leader,
             redirected: false,
+            skipped: NodeSet::EMPTY,
             due: true,
             attempts: 0,
             at: (now + self.parameters.timeout).min(give_up_at),

@@ -10,7 +10,7 @@ use weft_verbs::{AccessFlags, CompletionStatus};
 use weft_waist::{Effects, Memory, NodeId, NodeSet};
 
 use crate::counters::Counters;
-use crate::layout::{self, Layout};
+use crate::layout::{self, Layout, Zeroed};
 use crate::link::{Ended, Link, State, Wiring, tagged};
 use crate::machine::{Ports, StateMachine};
 use crate::message::{self, Control, Granted, Request, node, send};
@@ -322,6 +322,12 @@ impl Group {
     pub fn holds(&self, memory: &Memory, index: u64) -> bool {
         let is_decided = index < self.decided && !self.layout.gap(memory).contains(index);
         is_decided && self.layout.entry(memory, index).is_some()
+    }
+
+    /// Whether the group has recycled the slot of this entry: no replica keeps it, except one that the leader has
+    /// not reached yet.
+    pub fn has_recycled(&self, memory: &Memory, index: u64) -> bool {
+        index < Zeroed::parse(self.layout.get(memory, layout::ZEROED)).below
     }
 
     // Changes of the leader.

@@ -233,7 +233,8 @@ impl Log {
                         return;
                     }
                     None if self.group.holds(io.memory, index) => (Status::Void, index),
-                    None => (Status::Forgotten, index),
+                    None if self.group.has_recycled(io.memory, index) => (Status::Forgotten, index),
+                    None => (Status::Skipped, index),
                 }
             }
             Some(Call::Subscribe) if payload.is_empty() => {

@@ -6,11 +6,11 @@ use std::net::Ipv4Addr;
 
 use crate::network::cluster::{Cluster, Mischief, content, small};
 use weft_session::{CallId, ClientHalf};
-use weft_smr::Delivery;
 use weft_smr::client::{Client, ClientParameters, Outcome, Task};
 use weft_smr::log::{Answer, Append, Call, Status, Subject};
+use weft_smr::{Delivery, Group};
 use weft_time::{Duration, Instant};
-use weft_waist::{Caller, Event, Message};
+use weft_waist::{Caller, Event, Memory, Message};
 
 const NODES: usize = 3;
 const CLIENTS: usize = 3;
@@ -104,7 +104,14 @@ impl World {
                 *self.reads.entry("void").or_default() += 1;
             }
             (Asked::Read(_), Outcome::NotYet { .. }) => *self.reads.entry("not yet").or_default() += 1,
-            (Asked::Read(_), Outcome::Forgotten { .. }) => *self.reads.entry("forgotten").or_default() += 1,
+            (Asked::Read(wanted), Outcome::Forgotten { .. }) => {
+                let any = |about: fn(&Group, &Memory, u64) -> bool| {
+                    let mut groups = (0..NODES).filter_map(|node| self.cluster.group(node));
+                    groups.any(|(group, memory)| about(group, memory, wanted))
+                };
+                assert!(any(Group::has_recycled) || !any(Group::holds), "a replica has entry {wanted}");
+                *self.reads.entry("forgotten").or_default() += 1;
+            }
             (_, Outcome::Unknown) => self.unknown += 1,
             (asked, outcome) => panic!("{asked:?} ends as {outcome:?}"),
         }
@@ -198,6 +205,10 @@ fn sent(client: &mut Client) -> Vec<(usize, Vec<u8>)> {
 }
 
 fn answer(status: Status, leader: Option<usize>, sequence: u64) -> Vec<u8> {
+    answer_about(Subject::Append { origin: 9, sequence }, status, leader)
+}
+
+fn answer_about(subject: Subject, status: Status, leader: Option<usize>) -> Vec<u8> {
     let answer = Answer {
         status,
         role: 0,
@@ -208,7 +219,7 @@ fn answer(status: Status, leader: Option<usize>, sequence: u64) -> Vec<u8> {
         index: 70,
         decided: 80,
     };
-    [&answer.encode()[..], &Subject::Append { origin: 9, sequence }.encode()].concat()
+    [&answer.encode()[..], &subject.encode()].concat()
 }
 
 #[test]
@@ -240,6 +251,41 @@ fn an_append_goes_to_who_leads_under_one_number() {
     assert_eq!(receive(&mut client, 2, 2, &answer(Status::Ok, Some(2), 1)), None);
     client.start(ms(3), Task::Append(b"next")).unwrap();
     assert_eq!(sent(&mut client)[0].0, 2, "who led leads");
+}
+
+#[test]
+fn an_entry_that_a_replica_skipped_is_read_from_another() {
+    let mut client = Client::new(ClientParameters::new(9, 3));
+    let call = client.start(ms(0), Task::Read(70)).unwrap();
+    let without = |status| answer_about(Subject::Read(70), status, None);
+    let receive = |client: &mut Client, from, status| {
+        client.receive(ms(1), from, (Call::Answer as u8, &without(status))).map(|(ended, outcome)| {
+            assert_eq!(ended, call);
+            format!("{outcome:?}")
+        })
+    };
+    assert_eq!(sent(&mut client)[0].0, 0);
+    assert_eq!(receive(&mut client, 0, Status::Skipped), None);
+    assert_eq!(sent(&mut client)[0].0, 1, "another replica is asked at once");
+    assert_eq!(receive(&mut client, 0, Status::Skipped), None);
+    assert!(sent(&mut client).is_empty(), "a repeated answer sends nothing");
+    let mut other = client.clone();
+    let mut silent = client.clone();
+    let mut entry = 70_u64.to_be_bytes().to_vec();
+    entry.extend(Append { origin: 4, sequence: 1, content: b"" }.header());
+    let (_, outcome) = client.receive(ms(1), 1, (Call::Entry as u8, &entry)).unwrap();
+    assert!(matches!(outcome, Outcome::Entry { index: 70, .. }));
+
+    assert_eq!(receive(&mut other, 1, Status::Skipped), None);
+    assert_eq!(sent(&mut other)[0].0, 2);
+    let forgotten = Some("Forgotten { index: 70 }".to_owned());
+    let mut recycled = other.clone();
+    assert_eq!(receive(&mut other, 2, Status::Skipped), forgotten, "all have skipped it");
+    assert_eq!(receive(&mut recycled, 2, Status::Forgotten), forgotten, "one knows that it is recycled");
+
+    let due = silent.next_deadline().unwrap();
+    assert!(silent.handle_deadline(due).is_none());
+    assert_eq!(sent(&mut silent)[0].0, 2, "the second replica was silent");
 }
 
 #[test]

@@ -56,12 +56,14 @@ pub enum Status {
     BadRequest = 5,
     /// A new leader has filled this index with an empty entry: there never will be an entry of a client.
     Void = 6,
-    /// This node no longer has the entry: its slot was reused for a later one.
+    /// No replica keeps the entry any more: its slot was recycled for a later one.
     Forgotten = 7,
+    /// This node got a snapshot of the state behind the entry instead of the entry. Another replica may have it.
+    Skipped = 8,
 }
 
 impl Status {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Ok,
         Self::NotLeader,
         Self::Busy,
@@ -70,6 +72,7 @@ impl Status {
         Self::BadRequest,
         Self::Void,
         Self::Forgotten,
+        Self::Skipped,
     ];
 
     fn parse(status: u8) -> Result<Self, Malformed> {

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use weft_smr::log::{Answer, Append, Call, Log, LogParameters, SESSION_WINDOW, Status, Wire};
 use weft_smr::message::PULSE;
-use weft_smr::{Delivery, Parameters, PulseParameters};
+use weft_smr::{Delivery, Group, Parameters, PulseParameters};
 use weft_time::{Duration, Instant};
-use weft_waist::{Caller, Configuration, Engine, Epoch, Event, Message, NodeSet, View};
+use weft_waist::{Caller, Configuration, Engine, Epoch, Event, Memory, Message, NodeSet, View};
 
 use super::{Faults, Network, node, wiring};
 
@@ -333,6 +333,12 @@ impl Cluster {
 
     pub fn state(&self, index: usize) -> Option<&Log> {
         self.network.nodes[index].as_ref().map(|node| &node.engine)
+    }
+
+    /// The group of a node that runs, and its memory.
+    pub fn group(&self, index: usize) -> Option<(&Group, &Memory)> {
+        let node = self.network.nodes[index].as_ref()?;
+        Some((node.engine.group(), &node.memory))
     }
 
     /// Runs for this length of time.
