@@ -176,7 +176,11 @@ impl RunRecord {
             Status::NotLeader | Status::Busy | Status::Abandoned => {
                 (client.outstanding[place].again_at, client.outstanding[place].refused) = (now, true);
             }
-            status @ (Status::NoEntry | Status::BadRequest | Status::Void | Status::Forgotten) => {
+            status @ (Status::NoEntry
+            | Status::BadRequest
+            | Status::Void
+            | Status::Forgotten
+            | Status::Skipped) => {
                 self.log.violation(format!("node{node} answers an append with {status:?}"));
             }
         }
