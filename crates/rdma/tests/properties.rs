@@ -40,14 +40,21 @@ enum Expected {
     Data(Vec<u8>),
 }
 
+/// What a receive request will complete with.
+enum Delivered {
+    /// These bytes.
+    Send(Vec<u8>),
+    /// A WRITE of this length.
+    Write(usize),
+}
+
 /// One node's requests that are outstanding, and the model of its target area.
 struct Player {
     model: Vec<u8>,
     posted: u64,
     outstanding: VecDeque<(u64, Expected)>,
-    /// Messages that this node must receive, in order: the content if the message is a SEND, and the
-    /// immediate data.
-    messages: VecDeque<(Option<Vec<u8>>, Option<u32>)>,
+    /// Messages that this node must receive, in order, with their immediate data.
+    messages: VecDeque<(Delivered, Option<u32>)>,
     receives_posted: u64,
     receives_done: u64,
 }
@@ -167,13 +174,13 @@ impl World {
         let mut expected = Expected::Nothing;
         let (operation, local, length) = match choice {
             0 => {
-                peer.messages.push_back((Some(content), immediate));
+                peer.messages.push_back((Delivered::Send(content), immediate));
                 (Operation::Send { immediate }, SOURCE + from, length)
             }
             1 | 2 => {
                 model[at..at + length].copy_from_slice(&content);
                 if immediate.is_some() {
-                    peer.messages.push_back((None, immediate));
+                    peer.messages.push_back((Delivered::Write(length), immediate));
                 }
                 (Operation::Write { remote, immediate }, SOURCE + from, length)
             }
@@ -252,10 +259,13 @@ impl World {
                     assert_eq!(completion.id, player.receives_done, "receive requests complete in order");
                     let (content, immediate) = player.messages.pop_front().expect("nothing else was sent");
                     assert_eq!(completion.immediate, immediate);
-                    if let Some(content) = content {
-                        let start = RECEIVES + (completion.id as usize % SLOTS) * SLOT;
-                        assert_eq!(completion.bytes as usize, content.len());
-                        assert_eq!(image[start..start + content.len()], content);
+                    match content {
+                        Delivered::Send(content) => {
+                            let start = RECEIVES + (completion.id as usize % SLOTS) * SLOT;
+                            assert_eq!(completion.bytes as usize, content.len());
+                            assert_eq!(image[start..start + content.len()], content);
+                        }
+                        Delivered::Write(length) => assert_eq!(completion.bytes as usize, length),
                     }
                     player.receives_done += 1;
                 }
