@@ -110,7 +110,7 @@ impl CardPort for OwnCard<'_> {
         let reset = if let HostCommand::Reset { engine } = command { Some(engine) } else { None };
         self.card.submit(self.now, command);
         if let Some(engine) = reset {
-            prefer_huge_pages(self.card, engine);
+            refuse_huge_pages(self.card, engine);
         }
     }
 
@@ -119,9 +119,9 @@ impl CardPort for OwnCard<'_> {
     }
 }
 
-/// Asks for huge pages behind the memory of the engine in `slot`, which is new.
-fn prefer_huge_pages(card: &Card<NodeEngine>, slot: u8) {
-    system::prefer_huge_pages(card.engine(slot).1.image());
+/// Keeps huge pages from the memory of the engine in `slot`, which is new.
+fn refuse_huge_pages(card: &Card<NodeEngine>, slot: u8) {
+    system::refuse_huge_pages(card.engine(slot).1.image());
 }
 
 /// Where a node publishes its metrics, and the server that serves them.
@@ -243,7 +243,7 @@ impl<'a> Node<'a> {
             connection: processes::connection_parameters(path_mtu(config)),
         };
         let (card, halves) = assemble(&parameters, engines);
-        (0..halves.len() as u8).for_each(|slot| prefer_huge_pages(&card, slot));
+        (0..halves.len() as u8).for_each(|slot| refuse_huge_pages(&card, slot));
         let parameters = NodeParameters {
             node: config.node,
             incarnation,
