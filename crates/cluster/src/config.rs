@@ -72,6 +72,15 @@ pub const DEFAULT_MTU_BYTES: u32 = 1_500;
 /// Number of bytes by which a sealed datagram is longer.
 pub const SEAL_BYTES: u32 = 40;
 
+/// When a node takes memory for the tables of its engines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tables {
+    /// As they are written, in small pages.
+    OnDemand,
+    /// At start, in huge pages.
+    Preallocated,
+}
+
 /// The configuration of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterConfig {
@@ -81,6 +90,8 @@ pub struct ClusterConfig {
     pub mtu_bytes: u32,
     /// The TCP port at each node's address at which its metrics are served; `None` if they are not served.
     pub metrics_port: Option<u16>,
+    /// When nodes take the memory of their tables.
+    pub tables: Tables,
     /// Address and host of the membership service.
     pub membership: MembershipPlace,
     /// Every node of the cluster.
@@ -154,6 +165,8 @@ pub struct NodeConfig {
     pub mtu_bytes: u32,
     /// The TCP port at the node's address at which its metrics are served; `None` if they are not served.
     pub metrics_port: Option<u16>,
+    /// When the node takes the memory of its tables.
+    pub tables: Tables,
     /// Address of the membership service.
     pub membership: MembershipConfig,
     /// Every node of the cluster.
@@ -286,6 +299,7 @@ impl ClusterConfig {
             name,
             mtu_bytes,
             metrics_port: None,
+            tables: Tables::OnDemand,
             membership,
             peers,
             cores,
@@ -374,6 +388,7 @@ impl ClusterConfig {
             node,
             mtu_bytes: self.mtu_bytes,
             metrics_port: self.metrics_port,
+            tables: self.tables,
             membership: MembershipConfig {
                 address: address.clone(),
                 coordinators: coordinators.clone(),

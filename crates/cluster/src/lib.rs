@@ -71,7 +71,7 @@ pub use config::{
     ClusterConfig, ConfigError, CoresConfig, DEFAULT_DATAGRAM_PORT, DEFAULT_LEASE, DEFAULT_MTU_BYTES,
     MEMBERSHIP_PORT, METRICS_PORT, MembershipConfig, MembershipPlace, NoSuchNode, NodeConfig, PeerConfig,
     Peers, REDIS_PORT, ROCE_PORT, RedisConfig, SEAL_BYTES, SecurityConfig, ServeConfig, ServiceConfig,
-    configuration_reference,
+    Tables, configuration_reference,
 };
 pub use durable::{Durable, DurableError, NodeRecord, Role};
 pub use identity::{ClusterId, ClusterName};

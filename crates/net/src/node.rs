@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use weft_cluster::status::{COUNTERS_PER_PAGE, CounterPage, NodeStatus, StatusAnswer, StatusPart, is_status};
 use weft_cluster::{
-    AgentParameters, Incarnation, Mismatch, NodeConfig, ROCE_PORT, Reason, Text, is_membership,
+    AgentParameters, Incarnation, Mismatch, NodeConfig, ROCE_PORT, Reason, Tables, Text, is_membership,
 };
 use weft_kv::Role;
 use weft_nic::{Card, HostCommand};
@@ -94,6 +94,11 @@ pub enum NodeError {
     /// The file with its data cannot be used.
     #[error("data_dir: {0}")]
     Disk(String),
+    /// The memory of its tables is not to be had at start.
+    #[error(
+        "[cluster] tables: the memory cannot be taken ({0}): configure smaller tables, or take it \"on-demand\""
+    )]
+    Tables(#[source] io::Error),
     /// A socket cannot be used any more.
     #[error("the network fails: {0}")]
     Network(#[from] io::Error),
@@ -110,18 +115,13 @@ impl CardPort for OwnCard<'_> {
         let reset = if let HostCommand::Reset { engine } = command { Some(engine) } else { None };
         self.card.submit(self.now, command);
         if let Some(engine) = reset {
-            refuse_huge_pages(self.card, engine);
+            system::refuse_huge_pages(self.card.engine(engine).1.image());
         }
     }
 
     fn host_memory(&mut self) -> &mut Vec<u8> {
         self.card.region_memory().bytes_mut(Target::Host)
     }
-}
-
-/// Keeps huge pages from the memory of the engine in `slot`, which is new.
-fn refuse_huge_pages(card: &Card<NodeEngine>, slot: u8) {
-    system::refuse_huge_pages(card.engine(slot).1.image());
 }
 
 /// Where a node publishes its metrics, and the server that serves them.
@@ -243,7 +243,13 @@ impl<'a> Node<'a> {
             connection: processes::connection_parameters(path_mtu(config)),
         };
         let (card, halves) = assemble(&parameters, engines);
-        (0..halves.len() as u8).for_each(|slot| refuse_huge_pages(&card, slot));
+        for slot in 0..halves.len() as u8 {
+            let memory = card.engine(slot).1.image();
+            match config.tables {
+                Tables::OnDemand => system::refuse_huge_pages(memory),
+                Tables::Preallocated => system::populate(memory).map_err(NodeError::Tables)?,
+            }
+        }
         let parameters = NodeParameters {
             node: config.node,
             incarnation,

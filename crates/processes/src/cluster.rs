@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use weft_cluster::{
     ClusterConfig, CoresConfig, DEFAULT_DATAGRAM_PORT, EnginesConfig, MEMBERSHIP_PORT, PeerConfig, Peers,
-    SecurityConfig, TransactionsConfig,
+    SecurityConfig, Tables, TransactionsConfig,
 };
 use weft_kv::Role;
 use weft_net::process::{ChildProcess, own_executable};
@@ -131,6 +131,7 @@ impl Cluster {
         let peers = Peers::new(peers).map_err(RealBenchError::Invalid)?;
         let mut config = ClusterConfig::new(peers, addresses.membership(), settings.engines.clone());
         config.mtu_bytes = MTU_BYTES;
+        config.tables = Tables::Preallocated;
         config.membership.serve.lease = settings.lease;
         let core_of = |node| CoresConfig { spin: settings.spin, core: settings.turns.core(node) };
         config.cores = (0..settings.nodes).map(core_of).collect();

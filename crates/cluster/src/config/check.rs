@@ -10,7 +10,7 @@ use super::engines::{
 use super::read::{Document, Section};
 use super::{
     ClusterConfig, CoresConfig, MEMBERSHIP_PORT, MembershipPlace, PeerConfig, Peers, ROCE_PORT, RedisConfig,
-    SecurityConfig, ServeConfig, contradiction, keeper_places, keys, seal_bytes,
+    SecurityConfig, ServeConfig, Tables, contradiction, keeper_places, keys, seal_bytes,
 };
 use crate::identity::ClusterName;
 use crate::place::{Host, Place};
@@ -27,6 +27,7 @@ pub(super) fn check(text: &str) -> Result<ClusterConfig, String> {
     let name = ClusterName::new(cluster.text(&keys::CLUSTER_NAME)?).expect("the key's form says so");
     let mtu_bytes = cluster.number_u32(&keys::MTU_BYTES)?;
     let metrics_port = cluster.optional_number(&keys::METRICS_PORT)?.map(|port| port as u16);
+    let tables = check_tables(&cluster)?;
     let spin_us = document.table(&keys::CORES)?.number(&keys::SPIN)?;
     let (peers, cores) = check_nodes(&document.tables(&keys::NODE)?, spin_us)?;
     let membership = check_membership(&document.table(&keys::MEMBERSHIP)?, &peers)?;
@@ -34,7 +35,26 @@ pub(super) fn check(text: &str) -> Result<ClusterConfig, String> {
     let engines = check_engines(&document, (&cluster, mtu_bytes, seal_bytes(security.as_ref())), &peers)?;
     check_names(&peers, &engines, !membership.coordinators.is_empty())?;
     let redis = check_redis(&document.table(&keys::REDIS)?, engines.kv.as_ref())?;
-    Ok(ClusterConfig { name, mtu_bytes, metrics_port, membership, peers, cores, engines, redis, security })
+    Ok(ClusterConfig {
+        name,
+        mtu_bytes,
+        metrics_port,
+        tables,
+        membership,
+        peers,
+        cores,
+        engines,
+        redis,
+        security,
+    })
+}
+
+fn check_tables(cluster: &Section<'_>) -> Result<Tables, String> {
+    match cluster.text(&keys::ENGINE_TABLES)? {
+        "on-demand" => Ok(Tables::OnDemand),
+        "preallocated" => Ok(Tables::Preallocated),
+        _ => Err(cluster.refuse(&keys::ENGINE_TABLES, "choose \"on-demand\" or \"preallocated\"")),
+    }
 }
 
 fn check_security(section: &Section<'_>) -> Result<Option<SecurityConfig>, String> {

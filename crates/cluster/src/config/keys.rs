@@ -103,6 +103,13 @@ pub(super) const METRICS_PORT: Key = number(
     "the TCP port of /metrics, /livez and /readyz at each node's address",
 );
 
+pub(super) const ENGINE_TABLES: Key = Key {
+    name: "tables",
+    form: Form::Text { most: 16 },
+    default: Default::Text("on-demand"),
+    meaning: "when a node takes memory for its engines' tables: `\"on-demand\"`, as they are written, in small pages; `\"preallocated\"`, all at start, in huge pages",
+};
+
 pub(super) const SERVICE_ADDRESS: Key = Key {
     name: "address",
     form: Form::Place,
@@ -292,7 +299,7 @@ pub(super) const CLUSTER: Table = Table {
     is_array: false,
     is_required: false,
     meaning: "Settings of the whole cluster.",
-    keys: &[&CLUSTER_NAME, &MTU_BYTES, &METRICS_PORT],
+    keys: &[&CLUSTER_NAME, &MTU_BYTES, &METRICS_PORT, &ENGINE_TABLES],
 };
 pub(super) const MEMBERSHIP: Table = Table {
     name: "membership",

@@ -227,6 +227,11 @@ fn every_contradiction_has_its_own_line() {
         ),
         (
             "name = \"orders\"",
+            "tables = \"huge\"",
+            "line 2: [cluster] tables = \"huge\": choose \"on-demand\" or \"preallocated\"",
+        ),
+        (
+            "name = \"orders\"",
             "mtu_bytes = 100",
             "line 2: [cluster] mtu_bytes = 100: give a number from 576 to 65535",
         ),
@@ -563,6 +568,7 @@ fn configuration() -> impl Strategy<Value = ClusterConfig> {
                         name: ClusterName::new(&name).unwrap(),
                         mtu_bytes,
                         metrics_port: (mtu_bytes % 2 == 0).then_some(METRICS_PORT),
+                        tables: if mtu_bytes % 3 == 0 { Tables::Preallocated } else { Tables::OnDemand },
                         membership: MembershipPlace {
                             address: Place::new(service_at, 4794),
                             node: NodeId::new(runs).filter(|_| runs < nodes),

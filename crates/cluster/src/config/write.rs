@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 use std::path::Path;
 
 use super::keys::{self, Key, Table};
-use super::{ClusterConfig, CoresConfig};
+use super::{ClusterConfig, CoresConfig, Tables};
 
 /// The text of a file, line by line.
 struct Writer {
@@ -18,13 +18,26 @@ struct Writer {
 /// The text that parses to `config`.
 pub(super) fn write(config: &ClusterConfig, has_comments: bool) -> String {
     let mut out = Writer { text: String::new(), has_comments, is_first: true };
-    let ClusterConfig { name, mtu_bytes, metrics_port, membership, peers, cores, engines, redis, security } =
-        config;
+    let ClusterConfig {
+        name,
+        mtu_bytes,
+        metrics_port,
+        tables,
+        membership,
+        peers,
+        cores,
+        engines,
+        redis,
+        security,
+    } = config;
     out.table(&keys::CLUSTER);
     out.text(&keys::CLUSTER_NAME, name.as_str());
     out.line(&keys::MTU_BYTES, mtu_bytes);
     if let Some(port) = metrics_port {
         out.line(&keys::METRICS_PORT, port);
+    }
+    if *tables == Tables::Preallocated {
+        out.text(&keys::ENGINE_TABLES, "preallocated");
     }
 
     if let Some(security) = security {
