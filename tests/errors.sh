@@ -153,6 +153,12 @@ expect 'is not in 10..=95' "$weft" bench store --occupancy 99
 expect 'is not in 1000..' "$weft" bench store --keys 10
 expect 'there is no folder' "$weft" bench store --keys 1000 --json nowhere/result.json
 expect 'preprocess' "$weft" bench service --service inspct
+expect 'choose the NIC rtl' "$weft" bench service --service psp
+expect 'tools/inspection/export.py' "$weft" bench service --service inspect --packets nowhere
+expect 'xor judges no packets' "$weft" bench service --service xor --packets nowhere
+expect 'cannot be used with' "$weft" bench service --service preprocess --size 64 --rows 3
+expect 'a size of 0' "$weft" bench service --service count --size 64,0
+expect 'MTU of 100' "$weft" bench service --service count --mtu 100
 expect 'there is no preset' "$weft" bench service --service preprocess --pipeline crito
 expect 'cannot be read' "$weft" bench service --service preprocess --pipeline nowhere.toml
 printf 'row = { int32 = 2 }\ncolumns.0 = ["lg 1"]\n' >wrong.toml

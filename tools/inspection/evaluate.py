@@ -76,12 +76,9 @@ def main():
         for name in generators.TYPES:
             data.replace(name, [generators.made(name, f"{options.generators}{index}") for index in range(GENERATORS)])
     found = model.Model.read()
-    draws = {
-        "clean": (lambda: packets.clean(data, chance), options.clean), "whole": (lambda: packets.whole(code, chance), options.code),
-        "embedded": (lambda: packets.embedded(code, data, chance), options.code),
-    }
     result, scores = {}, {}
-    for name, (draw, count) in draws.items():
+    for name, draw in packets.kinds(code, data, chance).items():
+        count = options.clean if name == "clean" else options.code
         result[name], scores[name] = measure(draw, count, found)
         print(text(name, result[name]), flush=True)
     # What the same tables reach with the threshold that gives exactly this share of false positives on these packets.

@@ -76,6 +76,13 @@ def embedded(code, data, chance, largest=LARGEST):
     return packet, name
 
 
+def kinds(code, data, chance):
+    """What draws the next packet of each kind."""
+    return {
+        "clean": lambda: clean(data, chance), "whole": lambda: whole(code, chance), "embedded": lambda: embedded(code, data, chance),
+    }
+
+
 def batch(draw, count, largest=LARGEST):
     """`count` packets as rows of `largest` bytes, their lengths, and their generators."""
     rows = numpy.zeros((count, largest), dtype=numpy.uint8)

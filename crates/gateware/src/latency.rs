@@ -1,7 +1,8 @@
 //! Measures how many cycles a 64-byte WRITE takes between two cards on a link of length zero.
 //!
 //! Two models are clocked in lock step without MAC and PHY: a beat that one card sends reaches the other in
-//! the next cycle. The cards are otherwise idle, and the data is read from the sender's on-chip memory.
+//! the next cycle. The cards are otherwise idle, and the data is read from the sender's on-chip memory. Services and
+//! PSP can be on the path ([`OnPath`]).
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;
@@ -16,7 +17,7 @@ use weft_verbs::{
 use weft_wire::ethernet::MacAddress;
 
 use crate::axi::Latency;
-use crate::{CYCLE, RtlNic, RtlNicConfig};
+use crate::{CYCLE, OnPath, RtlNic, RtlNicConfig};
 
 /// Bytes of the WRITE.
 const BYTES: usize = 64;
@@ -92,7 +93,7 @@ impl WriteLatencies {
 /// Measures WRITEs to each kind of memory. `hbm` is the modelled latency of HBM and of the retransmission
 /// buffer, which is in HBM.
 pub fn measure(hbm: Latency) -> WriteLatencies {
-    let write = |target| Joined::new(hbm, target).slowest();
+    let write = |target| Joined::new(hbm, target, &OnPath::Nothing).slowest();
     WriteLatencies {
         register: write(Target::Register),
         on_chip: write(Target::OnChip),
@@ -101,10 +102,19 @@ pub fn measure(hbm: Latency) -> WriteLatencies {
     }
 }
 
+/// Measures WRITEs to on-chip memory between cards with this on their path.
+///
+/// # Panics
+/// If the gates cannot run the pipeline.
+pub fn measure_on_path(hbm: Latency, on_path: &OnPath) -> WriteLatency {
+    Joined::new(hbm, Target::OnChip, on_path).slowest()
+}
+
 /// A sender and a receiver.
-struct Joined {
+struct Joined<'a> {
     nics: [RtlNic; 2],
     target: Target,
+    on_path: &'a OnPath,
     cycle: u64,
 }
 
@@ -116,10 +126,10 @@ fn address(end: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, 1 + end as u8)
 }
 
-impl Joined {
-    fn new(hbm: Latency, target: Target) -> Self {
+impl<'a> Joined<'a> {
+    fn new(hbm: Latency, target: Target, on_path: &'a OnPath) -> Self {
         let nics = [0, 1].map(|end| {
-            let mut nic = RtlNic::new(&RtlNicConfig {
+            let mut nic = RtlNic::new(&on_path.on_card(RtlNicConfig {
                 hardware: station(end),
                 address: address(end),
                 transport: weft_rdma::Config::default(),
@@ -132,11 +142,12 @@ impl Joined {
                 psp: None,
                 services: false,
                 engine: None,
-            });
+            }));
             nic.add_neighbour(address(1 - end), station(1 - end));
+            on_path.associate(&mut nic, address(end), address(1 - end));
             nic
         });
-        Self { nics, target, cycle: 1 }
+        Self { nics, target, on_path, cycle: 1 }
     }
 
     fn slowest(mut self) -> WriteLatency {
@@ -159,6 +170,7 @@ impl Joined {
             let connected = self.nics[end].connect(numbers[end], AccessFlags::ALL, receive, send);
             connected.expect("the neighbour is known");
         }
+        self.on_path.serve(&mut self.nics[1], &numbers[1..]).expect("the gates can run the pipeline");
         let mut slowest = WriteLatency::default();
         for message in 0..MESSAGES {
             let bytes: Vec<u8> = (0..BYTES as u64).map(|index| (index * 7 + message * 29) as u8).collect();
@@ -169,7 +181,7 @@ impl Joined {
             self.nics[0].submit(Instant::ZERO, HostCommand::PostSend(numbers[0], request));
             let latency = self.follow();
             let arrived = self.nics[1].memory().read(self.target, remote.address, BYTES);
-            assert_eq!(arrived, Ok(&bytes[..]), "{:?}", self.target);
+            assert_eq!(arrived, Ok(&self.on_path.stored(&bytes)[..]), "{:?}", self.target);
             slowest = WriteLatency {
                 post_to_visible: slowest.post_to_visible.max(latency.post_to_visible),
                 wire_to_visible: slowest.wire_to_visible.max(latency.wire_to_visible),

@@ -58,6 +58,11 @@ impl Connection {
         self.working[flow as usize]
     }
 
+    /// The queue pairs under load.
+    pub(super) fn queue_pairs(&self) -> &[QueuePairNumber] {
+        &self.working
+    }
+
     /// The receive request for a message of a queue pair under load.
     pub(super) fn receive_request(&self, load: &Load, message: MessageId) -> ReceiveRequest {
         let is_send = load.operation.is_send();

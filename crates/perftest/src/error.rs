@@ -4,13 +4,17 @@ use std::io;
 
 use thiserror::Error;
 use weft_cuda::CudaError;
+use weft_gateware::ServiceError;
 use weft_harness::capture::CaptureError;
 use weft_net::BindError;
 use weft_net::process::ProcessError;
+use weft_service::preprocess::PipelineError;
 use weft_sim::PlanError;
 
 use super::SERVER_COMMAND;
+use super::detection::PacketsError;
 use super::limits::{INCAST_MAX, QUEUE_PAIRS_MAX, RING_MAX};
+use super::served::ServiceName;
 
 /// Reason for which a benchmark failed: wrong options (see [`RdmaError::is_usage`]) or a failed run.
 #[derive(Debug, Error)]
@@ -18,6 +22,23 @@ pub enum RdmaError {
     /// The verb is unknown.
     #[error("unknown operation `{0}`; known are write, write_imm, send, send_imm, read, fetch_add, cmp_swap")]
     UnknownOperation(String),
+    /// PSP on the path of the soft card.
+    #[error(
+        "soft cards on sockets have no PSP: choose the NIC rtl, or measure sealed sockets with `weft bench kv --world net --sealed`"
+    )]
+    PspOfSoft,
+    /// Packets to judge for a service that judges none.
+    #[error("{0} judges no packets: leave them out, or choose the service inspect")]
+    PacketsOf(ServiceName),
+    /// The packets to judge cannot be read.
+    #[error(transparent)]
+    Packets(#[from] PacketsError),
+    /// The text declares no pipeline.
+    #[error(transparent)]
+    Pipeline(#[from] PipelineError),
+    /// The gateware cannot have the service.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
     /// The size of messages is zero.
     #[error("a size of 0 bytes leaves nothing to measure: choose 1 or more")]
     EmptyMessage,

@@ -15,6 +15,7 @@ mod census;
 mod client;
 mod connection;
 pub mod cuda;
+mod detection;
 mod draw;
 mod error;
 mod incast;
@@ -26,6 +27,7 @@ mod pair;
 mod payload;
 mod real;
 mod result;
+mod served;
 mod server;
 pub mod service;
 mod simulated;
@@ -35,8 +37,8 @@ mod watch;
 use std::path::PathBuf;
 use std::process::Command;
 
-use weft_gateware::RtlNic;
 use weft_gateware::latency::{self, WriteLatencies};
+use weft_gateware::{OnPath, RtlNic};
 use weft_net::process::own_executable;
 use weft_nic::{NoEngine, SoftNic};
 use weft_results::NicModel;
@@ -53,7 +55,7 @@ pub use result::{DataChecked, DirectionResult, Limit, LossBound, RdmaResult, Rou
 
 use limit::MeanMessage;
 use load::{Load, Tuning};
-use simulated::{Simulation, Speed, Topology};
+use simulated::{Outcome, Simulation, Speed, Topology};
 use weft_harness::progress::Progress;
 use weft_results::World;
 use weft_results::histogram::Latencies;
@@ -300,30 +302,8 @@ impl RdmaBench {
 
     fn simulate(&self) -> Result<RdmaResult, RdmaError> {
         let (load, profile) = (self.load(), self.cost_profile()?);
-        let total = match self.amount {
-            Amount::Messages(messages) => {
-                messages * self.topology().directions().len() as u64 + load.latency_messages
-            }
-            Amount::Time(_) => 0,
-        };
-        let mut progress = Progress::new("rdma", total);
-        let run = match self.nic {
-            NicModel::Soft => simulated::run::<SoftNic<NoEngine>>,
-            NicModel::Rtl => simulated::run::<RtlNic>,
-        };
-        let simulation = Simulation {
-            load: &load,
-            topology: self.topology(),
-            profile: &profile,
-            faults: self.faults.as_ref(),
-            capture: self.artifacts.capture.as_ref(),
-            trace: self.artifacts.trace,
-            waveform: self.artifacts.waveform.as_ref(),
-            rate_control: false,
-            switch: SwitchConfig::default(),
-            watch: None,
-        };
-        let outcome = run(&simulation, &mut progress)?;
+        let mut progress = Progress::new("rdma", self.total(&load));
+        let outcome = self.outcome(&load, &profile, &OnPath::Nothing, &mut progress)?;
         drop(progress);
         let all = outcome.directions.iter().map(|flowed| &flowed.measurement);
         let (messages, bytes) = all.fold((0, 0), |sums, one| (sums.0 + one.messages, sums.1 + one.bytes));
@@ -394,18 +374,49 @@ impl RdmaBench {
         Ok(result)
     }
 
+    /// Number of messages of a run in virtual time; 0 if its length is given.
+    fn total(&self, load: &Load) -> u64 {
+        match self.amount {
+            Amount::Messages(messages) => {
+                messages * self.topology().directions().len() as u64 + load.latency_messages
+            }
+            Amount::Time(_) => 0,
+        }
+    }
+
+    /// Runs the load in virtual time, with this on the path of the data.
+    fn outcome(
+        &self,
+        load: &Load,
+        profile: &CostProfile,
+        on_path: &OnPath,
+        progress: &mut Progress,
+    ) -> Result<Outcome, RdmaError> {
+        let run = match self.nic {
+            NicModel::Soft => simulated::run::<SoftNic<NoEngine>>,
+            NicModel::Rtl => simulated::run::<RtlNic>,
+        };
+        let simulation = Simulation {
+            load,
+            topology: self.topology(),
+            profile,
+            on_path,
+            faults: self.faults.as_ref(),
+            capture: self.artifacts.capture.as_ref(),
+            trace: self.artifacts.trace,
+            waveform: self.artifacts.waveform.as_ref(),
+            rate_control: false,
+            switch: SwitchConfig::default(),
+            watch: None,
+        };
+        run(&simulation, progress)
+    }
+
     /// The gateware's latencies in cycles. They are measured separately, because in the simulated network
     /// links and the switch add latency.
     fn latency_cycles(&self, profile: &CostProfile) -> Option<WriteLatencies> {
-        let Execution::Clocked { cycle, .. } = profile.execution else { return None };
-        if !weft_gateware::MODELS {
-            return None;
-        }
-        let cycles = |time: u64| time.div_ceil(cycle.value);
-        Some(latency::measure(weft_gateware::Latency {
-            read_cycles: cycles(profile.memory.read.value),
-            write_cycles: cycles(profile.memory.write.value),
-        }))
+        let is_clocked = matches!(profile.execution, Execution::Clocked { .. });
+        (is_clocked && weft_gateware::MODELS).then(|| latency::measure(weft_harness::gateware::hbm()))
     }
 
     /// The limit of go-back-N. `None` unless the only fault of the plan is random loss with the same
@@ -461,7 +472,7 @@ impl RdmaBench {
         let mut senders: Vec<real::PlainRound> = Vec::new();
         let mut plain_rates = [Vec::new(), Vec::new()];
         for round in 1..=ROUNDS as u64 {
-            let (measurement, checked) = rig.measure(&load)?;
+            let (measurement, checked) = rig.measure(&load, None)?;
             let time = measurement.measured;
             if senders.is_empty() {
                 for segmentation in [true, false] {

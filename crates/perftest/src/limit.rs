@@ -1,5 +1,6 @@
 //! Limits of the wire: number of bytes per message, and time per packet.
 
+use weft_service::psp::OVERHEAD_BYTES;
 use weft_sim::{LinkConfig, SwitchConfig};
 use weft_time::Duration;
 use weft_wire::ethernet::{self, Ethernet};
@@ -81,9 +82,7 @@ impl MeanMessage {
 /// ICRC and framing, and, for each message, `other_bytes` of packets that belong to messages in the other
 /// direction.
 pub(super) fn limit(load: &Load, other_bytes: f64) -> Limit {
-    let LinkConfig { bits_per_s, .. } = LinkConfig::default();
-    let MeanMessage { bytes, wire_bytes, .. } = MeanMessage::of(load);
-    let messages_per_s = bits_per_s as f64 / (8.0 * (wire_bytes + other_bytes));
+    let mean = MeanMessage::of(load);
     let others = match other_bytes {
         0.0 => String::new(),
         bytes if load.operation == RdmaOperation::Read => {
@@ -91,13 +90,32 @@ pub(super) fn limit(load: &Load, other_bytes: f64) -> Limit {
         }
         bytes => format!("; {bytes:.1} more are acknowledgements for the other direction, as counted"),
     };
+    let all = format!("{} bytes a message with {ALL_HEADERS}{others}", mean.wire_bytes);
+    wire(&mean, mean.wire_bytes + other_bytes, &all)
+}
+
+/// As [`limit`], if PSP makes each frame longer.
+pub(super) fn sealed(load: &Load) -> Limit {
+    let mean = MeanMessage::of(load);
+    let bytes = mean.wire_bytes + mean.packets * OVERHEAD_BYTES as f64;
+    wire(
+        &mean,
+        bytes,
+        &format!("{bytes} bytes a message with {OVERHEAD_BYTES} of PSP in each frame, {ALL_HEADERS}"),
+    )
+}
+
+/// What a message takes besides its payload.
+const ALL_HEADERS: &str = "all headers, ICRC, frame check sequence, preamble and gap";
+
+/// The limit of the wire if each message takes this many bytes on it.
+fn wire(mean: &MeanMessage, wire_bytes: f64, what: &str) -> Limit {
+    let LinkConfig { bits_per_s, .. } = LinkConfig::default();
+    let messages_per_s = bits_per_s as f64 / (8.0 * wire_bytes);
     Limit {
-        goodput_bits_per_s: messages_per_s * bytes * 8.0,
+        goodput_bits_per_s: messages_per_s * mean.bytes * 8.0,
         messages_per_s,
-        what: format!(
-            "the wire: {} Gb/s, {wire_bytes} bytes a message with all headers, ICRC, frame check sequence, preamble and gap{others}",
-            bits_per_s / 1_000_000_000
-        ),
+        what: format!("the wire: {} Gb/s, {what}", bits_per_s / 1_000_000_000),
     }
 }
 

@@ -7,7 +7,9 @@
 //! measured operation.
 
 use serde::{Deserialize, Serialize};
+use weft_gateware::Service;
 use weft_rdma::RegionMemory;
+use weft_service::{Direction, Flow, Services};
 use weft_verbs::{Completion, CompletionOpcode, CompletionStatus, Target, WorkRequest};
 
 use super::draw::mix;
@@ -150,9 +152,38 @@ impl Pattern {
 
     /// Whether the buffer contains the message. Compares every byte.
     fn holds(&self, message: MessageId, buffer: &[u8], expected: &mut Vec<u8>) -> bool {
+        self.holds_through(None, message, buffer, expected)
+    }
+
+    /// Whether the buffer contains what these services make of the message. Compares every byte.
+    fn holds_through(
+        &self,
+        services: Option<&Services>,
+        message: MessageId,
+        buffer: &[u8],
+        expected: &mut Vec<u8>,
+    ) -> bool {
         expected.resize(buffer.len(), 0);
         self.fill(message, expected);
+        if let Some(services) = services {
+            services.pass(FLOW, 0, expected);
+        }
         *expected == buffer
+    }
+
+    /// What the tap of these services, which are new, reads after the first `sent` messages of a queue pair.
+    fn reading(&self, flow: u32, sent: u64, mut services: Services) -> u64 {
+        let mut bytes = Vec::new();
+        for number in 0..sent {
+            let message = MessageId { flow, number };
+            bytes.resize(self.size(message), 0);
+            self.fill(message, &mut bytes);
+            for (index, packet) in (0..).zip(bytes.chunks_mut(self.load.mtu as usize)) {
+                let verdict = services.pass(FLOW, index * u64::from(self.load.mtu), packet);
+                services.accept(FLOW, verdict);
+            }
+        }
+        services.reading(FLOW)
     }
 
     fn buffer(memory: &mut dyn RegionMemory, address: u64, bytes: usize) -> &[u8] {
@@ -267,21 +298,30 @@ impl ClientMemory {
     }
 }
 
+/// The flow whose settings the services have with which results are compared.
+const FLOW: Flow = Flow { queue_pair: 0, direction: Direction::Receive };
+
 /// The server's memory: buffers that the client writes, sends to or reads.
 #[derive(Debug)]
 pub(super) struct ServerMemory {
     pattern: Pattern,
     expected: Vec<u8>,
     verification: Verification,
+    /// The services that are on the server's path.
+    service: Option<Service>,
 }
 
 impl ServerMemory {
-    pub(super) fn new(load: Load, memory: &mut dyn RegionMemory) -> Self {
+    pub(super) fn new(load: Load, memory: &mut dyn RegionMemory, service: Option<Service>) -> Self {
+        assert!(
+            service.is_none() || load.operation == RdmaOperation::Write,
+            "services are compared with WRITEs"
+        );
         let pattern = Pattern { load };
         if load.operation == RdmaOperation::Read {
             pattern.fill_all(memory);
         }
-        Self { pattern, expected: Vec::new(), verification: Verification::default() }
+        Self { pattern, expected: Vec::new(), verification: Verification::default(), service }
     }
 
     pub(super) fn receive_address(load: &Load, message: MessageId) -> u64 {
@@ -292,7 +332,7 @@ impl ServerMemory {
     /// message, because the messages of a queue pair arrive once each and in order.
     pub(super) fn complete(&mut self, memory: &mut dyn RegionMemory, completion: &Completion) {
         let message = MessageId::of_tag(completion.id);
-        let Self { pattern, expected, verification } = self;
+        let Self { pattern, expected, verification, .. } = self;
         if completion.status != CompletionStatus::Success {
             return;
         }
@@ -319,9 +359,23 @@ impl ServerMemory {
     }
 
     /// Called at the end of the run: the client has sent `sent` messages on each queue pair. Compares all
-    /// buffers whose final content is known.
-    pub(super) fn finish(mut self, memory: &mut dyn RegionMemory, sent: &[u64]) -> Verification {
-        let Self { pattern, expected, verification } = &mut self;
+    /// buffers whose final content is known, and with services what the tap of each queue pair reads.
+    pub(super) fn finish(
+        mut self,
+        memory: &mut dyn RegionMemory,
+        sent: &[u64],
+        readings: &[u64],
+    ) -> Verification {
+        let software = self.service.as_ref().map(|service| service.in_software(FLOW));
+        for ((flow, &sent), reading) in (0..).zip(sent).zip(readings) {
+            let services = software.clone().expect("what reads is a service");
+            let expected = self.pattern.reading(flow, sent, services);
+            let right = *reading == expected;
+            self.verification.expect(right, || {
+                format!("the tap of queue pair {flow} reads {reading:#x} and not {expected:#x}")
+            });
+        }
+        let Self { pattern, expected, verification, .. } = &mut self;
         let depth = u64::from(pattern.load.depth);
         for (flow, &sent) in (0..).zip(sent) {
             match pattern.load.operation {
@@ -334,7 +388,7 @@ impl ServerMemory {
                             if slot < sent { pattern.size(message) } else { pattern.load.size as usize };
                         let buffer = Pattern::buffer(memory, pattern.address(message), bytes);
                         let right = if slot < sent {
-                            pattern.holds(message, buffer, expected)
+                            pattern.holds_through(software.as_ref(), message, buffer, expected)
                         } else {
                             buffer.iter().all(|&byte| byte == 0)
                         };

@@ -24,6 +24,7 @@ use super::client::{Client, Measurement};
 use super::connection::{EndPlace, Introduction, Side, card_config, connect, open};
 use super::load::{Load, RdmaOperation};
 use super::payload::{ClientMemory, ServerMemory, Verification};
+use super::served::{Served, ServiceRequest, readings};
 use super::server::Server;
 use super::{Limit, ROUNDS, RdmaError};
 
@@ -45,8 +46,8 @@ static RUNS: AtomicU32 = AtomicU32::new(0);
 /// A request from the client to the server.
 #[derive(Debug, Serialize, Deserialize)]
 enum Request {
-    /// Connect, and serve until [`Request::Finish`].
-    Serve { load: Load, client: Introduction },
+    /// Connect, and serve until [`Request::Finish`], with this service on the card's path.
+    Serve { load: Load, client: Introduction, service: Option<ServiceRequest> },
     /// Compare what the messages have left in memory. `sent`: number of messages sent on each queue pair.
     Finish { sent: Vec<u64> },
     /// Receive plain datagrams until the sender says that it has finished.
@@ -244,18 +245,23 @@ fn serve(
     address: Ipv4Addr,
     load: Load,
     client: &Introduction,
+    service: Option<&ServiceRequest>,
 ) -> Result<(), RdmaError> {
     load.check()?;
+    let service = service.map(ServiceRequest::service).transpose()?.flatten();
     let port = port(address, roce::UDP_PORT, true)?;
     let mut card = Card::new(card_config(&load, 1), Vec::new());
     let local = open(&mut card, &load, EndPlace { side: Side::Server, machine: 0, base: 0, address });
     let Some(connection) = connect(&mut card, &load, &local, client) else { return out_of_turn() };
+    if let Some(service) = &service {
+        card.serve_all(service, connection.queue_pairs())?;
+    }
     let server = Server::new(load, connection);
     for (queue_pair, request) in server.first_requests() {
         let posted = card.transport().post_receive(queue_pair, request);
         posted.expect("the queue is as deep as there are requests");
     }
-    let memory = ServerMemory::new(load, card.region_memory());
+    let memory = ServerMemory::new(load, card.region_memory(), service.clone());
     let mut endpoint = ServerEndpoint { ports: CardPorts::new(card, address), memory, server };
     control.send(&Answer::Serving(local.introduction))?;
     // Another thread must wait for the client's next request while this thread serves.
@@ -274,8 +280,9 @@ fn serve(
         _ => return out_of_turn(),
     };
     let ServerEndpoint { mut ports, memory, server } = endpoint;
+    let readings = readings(ports.card_mut(), service.as_ref(), server.queue_pairs());
     server.finish(&sent).map_err(RdmaError::Failed)?;
-    let verification = memory.finish(ports.card_mut().region_memory(), &sent);
+    let verification = memory.finish(ports.card_mut().region_memory(), &sent, &readings);
     control.send(&Answer::Finished(verification))
 }
 
@@ -308,7 +315,9 @@ pub fn child_main(arguments: &[String]) -> Result<(), RdmaError> {
     let mut control = Control::new(listener.accept()?.0)?;
     while let Some(request) = control.receive()? {
         let served = match request {
-            Request::Serve { load, client } => serve(&mut control, address, load, &client),
+            Request::Serve { load, client, service } => {
+                serve(&mut control, address, load, &client, service.as_ref())
+            }
             Request::Receive { load, segmentation } => {
                 receive_plain(&mut control, address, load, segmentation)
             }
@@ -348,8 +357,12 @@ impl Rig {
         Ok(Self { control, address: client, _server: child })
     }
 
-    /// Runs one round of RDMA.
-    pub(super) fn measure(&mut self, load: &Load) -> Result<(Measurement, Verification), RdmaError> {
+    /// Runs one round of RDMA, with a service on the server's path or without.
+    pub(super) fn measure(
+        &mut self,
+        load: &Load,
+        service: Option<&ServiceRequest>,
+    ) -> Result<(Measurement, Verification), RdmaError> {
         let port = port(self.address, roce::UDP_PORT, true)?;
         let mut card = Card::new(card_config(load, 1), Vec::new());
         let local = open(
@@ -357,7 +370,11 @@ impl Rig {
             load,
             EndPlace { side: Side::Client, machine: 0, base: 0, address: self.address },
         );
-        self.control.send(&Request::Serve { load: *load, client: local.introduction.clone() })?;
+        self.control.send(&Request::Serve {
+            load: *load,
+            client: local.introduction.clone(),
+            service: service.cloned(),
+        })?;
         let Answer::Serving(server) = self.control.answer()? else { return out_of_turn() };
         let Some(connection) = connect(&mut card, load, &local, &server) else { return out_of_turn() };
         let memory = ClientMemory::new(*load, card.region_memory());

@@ -21,6 +21,11 @@ impl Server {
         Self { load, connection, next: vec![0; load.busy as usize], failure: None }
     }
 
+    /// The queue pairs under load.
+    pub(super) fn queue_pairs(&self) -> &[QueuePairNumber] {
+        self.connection.queue_pairs()
+    }
+
     /// The receive requests to post before the first message arrives.
     pub(super) fn first_requests(&self) -> impl Iterator<Item = (QueuePairNumber, ReceiveRequest)> + '_ {
         (0..self.load.busy).flat_map(move |flow| {

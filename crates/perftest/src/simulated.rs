@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use weft_gateware::{RtlNic, RtlNicConfig};
+use weft_gateware::{OnPath, RtlNic, RtlNicConfig, Service};
 use weft_harness::capture::{Capture, CaptureWindow};
 use weft_harness::gateware;
 use weft_harness::progress::Progress;
@@ -27,6 +27,7 @@ use super::draw::draw;
 use super::limit::opcodes_of;
 use super::load::Load;
 use super::payload::{self, ClientMemory, ServerMemory, Verification};
+use super::served::{Served, readings};
 use super::server::Server;
 use super::trace::FrameTrace;
 use super::watch::IncastMonitor;
@@ -106,6 +107,8 @@ pub(super) struct Simulation<'a> {
     pub(super) load: &'a Load,
     pub(super) topology: Topology,
     pub(super) profile: &'a CostProfile,
+    /// What processes the data between wire and memory.
+    pub(super) on_path: &'a OnPath,
     pub(super) faults: Option<&'a FaultPlan>,
     pub(super) capture: Option<&'a PathBuf>,
     pub(super) trace: bool,
@@ -122,6 +125,19 @@ impl Simulation<'_> {
         let mut card = card_config(self.load, self.topology.ends(machine));
         card.transport.rate_control = self.rate_control;
         card
+    }
+
+    /// The addresses of the other machines.
+    fn others(&self, machine: usize) -> impl Iterator<Item = usize> + use<> {
+        (0..self.topology.machines()).filter(move |other| *other != machine)
+    }
+
+    /// The services on the path.
+    fn service(&self) -> Option<&Service> {
+        match self.on_path {
+            OnPath::Services(service) => Some(service),
+            OnPath::Nothing | OnPath::Psp => None,
+        }
     }
 }
 
@@ -155,7 +171,7 @@ pub(super) struct Outcome {
 }
 
 /// A NIC that can be measured.
-pub(super) trait Candidate: Nic + RdmaDriver + Sized {
+pub(super) trait Candidate: Nic + RdmaDriver + Served + Sized {
     /// Creates the NIC of one machine and gives it the addresses of the other machines.
     fn build(simulation: &Simulation<'_>, machine: usize) -> Self;
 
@@ -175,10 +191,11 @@ pub(super) trait Candidate: Nic + RdmaDriver + Sized {
 
 impl Candidate for SoftNic<NoEngine> {
     fn build(simulation: &Simulation<'_>, machine: usize) -> Self {
+        assert!(!matches!(simulation.on_path, OnPath::Psp), "PSP is measured in the gateware");
         let card = simulation.card(machine);
         let config = SoftNicConfig { hardware: hardware(machine), address: address(machine), card };
         let mut nic = SoftNic::new(config, Vec::new());
-        for other in (0..simulation.topology.machines()).filter(|other| *other != machine) {
+        for other in simulation.others(machine) {
             nic.add_neighbour(address(other), hardware(other));
         }
         nic
@@ -187,15 +204,15 @@ impl Candidate for SoftNic<NoEngine> {
 
 impl Candidate for RtlNic {
     fn build(simulation: &Simulation<'_>, machine: usize) -> Self {
-        let topology = simulation.topology;
         let card = simulation.card(machine);
-        let mut nic = Self::new(&RtlNicConfig {
+        let mut nic = Self::new(&simulation.on_path.on_card(RtlNicConfig {
             transport: card.transport,
             region_bytes: card.region_bytes,
             ..gateware::card(hardware(machine), address(machine))
-        });
-        for other in (0..topology.machines()).filter(|other| *other != machine) {
+        }));
+        for other in simulation.others(machine) {
             nic.add_neighbour(address(other), hardware(other));
+            simulation.on_path.associate(&mut nic, address(machine), address(other));
         }
         nic
     }
@@ -416,6 +433,9 @@ fn machines<N: Candidate>(simulation: &Simulation<'_>) -> Vec<PerftestMachine<N>
             unreachable!("both sides have the same number of queue pairs")
         };
         let client: Connection = client;
+        if let Some(service) = simulation.service() {
+            nics[to].nic.serve_all(service, server.queue_pairs()).expect("checked before anything else");
+        }
         let server = Server::new(load, server);
         for (queue_pair, request) in server.first_requests() {
             let posted = nics[to].nic.post_receive(queue_pair, request);
@@ -423,7 +443,7 @@ fn machines<N: Candidate>(simulation: &Simulation<'_>) -> Vec<PerftestMachine<N>
         }
         nics[from].client = Some(ClientMemory::new(load, nics[from].nic.memory()));
         let mut part = Part { memory: nics[to].nic.memory(), base: server_base };
-        let memory = ServerMemory::new(load, &mut part);
+        let memory = ServerMemory::new(load, &mut part, simulation.service().cloned());
         nics[to].servers.push((memory, server_base));
         let client = Client::new(load, client);
         let client = if directions.len() > 1 { client.hold() } else { client };
@@ -545,10 +565,11 @@ fn finish<N: Candidate>(
         let measurement = client.finish().map_err(RdmaError::Failed)?;
         let (nic, program) = &mut parts[to];
         let server = program.servers.remove(0);
+        let readings = readings(&mut nic.nic, simulation.service(), server.queue_pairs());
         server.finish(&measurement.sent).map_err(RdmaError::Failed)?;
         let (memory, base) = nic.servers.remove(0);
         let mut part = Part { memory: nic.nic.memory(), base };
-        verification.merge(&memory.finish(&mut part, &measurement.sent));
+        verification.merge(&memory.finish(&mut part, &measurement.sent, &readings));
         verification.merge(parts[from].0.client.as_ref().expect("it was there").verification());
         directions.push(Flowed { from: topology.name(from), to: topology.name(to), measurement });
     }

@@ -205,7 +205,7 @@ fn wrong_bytes_are_noticed() {
     let mut sent = FlatMemory::new(payload::memory_bytes(&load) as usize);
     ClientMemory::new(load, &mut sent);
     let finish = |memory: &mut FlatMemory, load, sent: &[u64]| {
-        ServerMemory::new(load, &mut FlatMemory::new(1 << 20)).finish(memory, sent)
+        ServerMemory::new(load, &mut FlatMemory::new(1 << 20), None).finish(memory, sent, &[])
     };
     assert_eq!(finish(&mut sent, load, &[2]).mismatches, 0);
     assert_eq!(finish(&mut sent, load, &[3]).mismatches, 1, "the buffer of message 2 holds message 0");
@@ -265,8 +265,18 @@ fn wrong_options_are_one_clear_line() {
 /// The environment variable from which [`a_server_process`] takes its argument.
 const ADDRESS: &str = "WEFT_TEST_RDMA_SERVER";
 
-/// Not a test itself, but the server's process for the tests below, which start this executable with only
-/// this test.
+/// The command that starts [`a_server_process`].
+pub(crate) fn server_process() -> Command {
+    // The shell moves the address from the last argument to the environment, because the test harness would
+    // use that argument as a filter.
+    let mut server = Command::new("/bin/sh");
+    let script = format!("{ADDRESS}=$2 exec \"$1\" --quiet --exact tests::a_server_process --nocapture");
+    server.args(["-c", &script, "server"]).arg(std::env::current_exe().unwrap());
+    server
+}
+
+/// Not a test itself, but the server's process for the tests below and those of services, which start this
+/// executable with only this test.
 #[test]
 fn a_server_process() {
     if let Ok(address) = std::env::var(ADDRESS) {
@@ -278,12 +288,7 @@ fn a_server_process() {
 fn two_processes_exchange_every_operation() {
     for operation in RdmaOperation::ALL {
         let bench = RdmaBench { world: World::Net, queue_pairs: 2, ..small(operation) };
-        // The shell moves the address from the last argument to the environment, because the test harness
-        // would use that argument as a filter.
-        let mut server = Command::new("/bin/sh");
-        let script = format!("{ADDRESS}=$2 exec \"$1\" --quiet --exact tests::a_server_process --nocapture");
-        server.args(["-c", &script, "server"]).arg(std::env::current_exe().unwrap());
-        let result = bench.run_with_server(server).unwrap();
+        let result = bench.run_with_server(server_process()).unwrap();
         assert_eq!(result.checked, DataChecked::Verified, "{operation}: {:?}", result.verification);
         assert_eq!(result.rounds.len(), ROUNDS);
         assert!(result.messages >= 400 * ROUNDS as u64);

@@ -13,7 +13,7 @@ use std::fmt;
 use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
-use weft_gateware::RtlNic;
+use weft_gateware::{OnPath, RtlNic};
 use weft_nic::{NoEngine, SoftNic};
 use weft_sim::{Marking, Probability, SwitchConfig};
 use weft_time::{Duration, Instant};
@@ -148,6 +148,7 @@ impl IncastBench {
             load: &load,
             topology: Topology::Incast(self.clients),
             profile: &profile,
+            on_path: &OnPath::Nothing,
             faults: None,
             capture: None,
             trace: false,

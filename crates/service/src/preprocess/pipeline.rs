@@ -79,12 +79,19 @@ impl Pipeline {
     /// # Errors
     /// If there is no such preset.
     pub fn preset(name: &str) -> Result<Self, PipelineError> {
-        let text = match name {
-            "criteo" => include_str!("presets/criteo.toml"),
-            "balboa" => include_str!("presets/balboa.toml"),
-            _ => return Err(PipelineError::UnknownPreset(name.to_owned())),
-        };
-        Ok(text.parse().expect("presets are right"))
+        Ok(Self::preset_text(name)?.parse().expect("presets are right"))
+    }
+
+    /// The declaration of a built-in pipeline.
+    ///
+    /// # Errors
+    /// If there is no such preset.
+    pub fn preset_text(name: &str) -> Result<&'static str, PipelineError> {
+        match name {
+            "criteo" => Ok(include_str!("presets/criteo.toml")),
+            "balboa" => Ok(include_str!("presets/balboa.toml")),
+            _ => Err(PipelineError::UnknownPreset(name.to_owned())),
+        }
     }
 
     /// Number of bytes of a row.
