@@ -12,7 +12,7 @@ FUZZ_SECONDS ?= 60
 
 export CARGO_TERM_PROGRESS_WHEN ?= auto
 
-.PHONY: help demo test quick model lint unit formal blocks sim synth oracle porcupine campaign cluster determinism errors pages python redis verbs package package-test rxe docs mutants coverage coverage-rtl spread fuzz fuzz-replay nightly compare build clean
+.PHONY: help demo test quick model lint unit formal blocks sim synth oracle porcupine campaign cluster determinism errors own-service pages python redis verbs package package-test rxe docs mutants coverage coverage-rtl spread fuzz fuzz-replay nightly compare build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -26,7 +26,7 @@ demo: ## Take the tour: a cluster, a killed leader, a checked history, real sock
 	@$(WEFT) demo --out out
 
 # What is quick and what tells most comes first; a stage uses what those before it have built.
-test: lint docs unit oracle porcupine build errors pages python redis verbs package-test cluster determinism model campaign formal blocks ## Run every check
+test: lint docs unit oracle porcupine build errors own-service pages python redis verbs package-test cluster determinism model campaign formal blocks ## Run every check
 	@echo "make test: all checks passed"
 
 quick: ## For the inner loop: lints and tests of the crates that have changed, without the gateware: QUICK="kv node"
@@ -150,6 +150,9 @@ redis: build ## Unmodified clients of Redis before three nodes: redis-cli, redis
 errors: build ## Bad input gets one clear line and exit code 2
 	tests/errors.sh
 
+own-service: build ## Services of your own, as `weft service new` writes them, pass the suite (make nightly: in gates, too)
+	tests/own_service.sh
+
 rxe: ## Against Linux's soft RoCE in a QEMU guest, with lost, doubled and reordered packets (skipped without QEMU)
 	tests/rxe/run.sh
 	tests/rxe/run.sh --nic sockets
@@ -214,6 +217,7 @@ nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesi
 	$(CARGO) test --release --locked -p weft-txn --test tests -- --ignored
 	$(CARGO) run --release --locked -p weft-conformance --example stress -- 10000 1
 	$(WEFT) check rounds --nodes 3,4,5 --random 10000000
+	tests/own_service.sh --gates
 	tests/pages.py --all
 	tests/verbs.sh --all
 	$(MAKE) spread

@@ -152,6 +152,11 @@ expect '2 to 8 nodes' "$weft" bench smr --nodes 9
 expect 'is not in 10..=95' "$weft" bench store --occupancy 99
 expect 'is not in 1000..' "$weft" bench store --keys 10
 expect 'there is no folder' "$weft" bench store --keys 1000 --json nowhere/result.json
+expect '--map|--tap' "$weft" service new shift
+expect 'lower-case letters' "$weft" service new Shift --map
+expect 'cannot be used with' "$weft" service new shift --map --tap
+expect 'run this in the tree of Weft' "$weft" service new shift --map
+expect 'already' "$weft" service new xor --map --out "$OLDPWD"
 expect 'preprocess' "$weft" bench service --service inspct
 expect 'choose the NIC rtl' "$weft" bench service --service psp
 expect 'tools/inspection/export.py' "$weft" bench service --service inspect --packets nowhere

@@ -34,8 +34,8 @@ NOT_WELL = 4  # Exit code of `weft status` if no node runs.
 LIMIT_S = 1800
 # Commands that exit with 2 on a machine without a GPU.
 NEEDS_GPU = "weft bench cuda"
-# Commands that need what tools/inspection makes.
-NEEDS_CORPUS = "weft bench service --service inspect --packets"
+# Commands that change the tree of the repository, which tests of weft-cli try, or need what tools/inspection makes.
+NEEDS_TREE = ("weft service new", "weft bench service --service inspect --packets")
 # Commands of these pages that take minutes; `make nightly` runs them.
 SLOW = {"weft demo --nic rtl", "weft check rounds"}
 
@@ -150,7 +150,7 @@ def main():
         pages = [str(page.relative_to(ROOT)) for page in [*ROOT.glob("*.md"), *sorted(ROOT.glob("docs/**/*.md"))]]
     for page in pages:
         for block in blocks(ROOT / page):
-            block = [entry for entry in block if not entry[1].startswith(NEEDS_CORPUS)]
+            block = [entry for entry in block if not entry[1].startswith(NEEDS_TREE)]
             if not options.all:
                 block = [entry for entry in block if entry[1] not in SLOW]
             if not has_gpu():

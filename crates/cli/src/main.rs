@@ -31,6 +31,7 @@ mod report;
 mod restore;
 mod rounds;
 mod run;
+mod service;
 mod sim;
 mod status;
 mod supervise;
@@ -75,6 +76,9 @@ enum Command {
     /// List the replicated data types, and explain which of their calls need coordination
     #[command(subcommand)]
     Rdt(rdt::Rdt),
+    /// Add services of your own to the data path
+    #[command(subcommand)]
+    Service(service::Service),
     /// Read and write keys of a running cluster
     Kv(kv::KvArguments),
     /// Run a transaction on a running cluster
@@ -127,6 +131,7 @@ impl Command {
             Self::Sim(sim) => sim.run(),
             Self::Check(check) => check.run(),
             Self::Rdt(rdt) => rdt.run(),
+            Self::Service(service) => service.run(),
             Self::Kv(arguments) => arguments.run(),
             Self::Txn(arguments) => arguments.run(),
             Self::Init(arguments) => arguments.run(),
