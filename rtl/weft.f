@@ -150,6 +150,8 @@ rdma/region_table.sv
 rdma/request_control.sv
 rdma/request_side.sv
 rdma/round_trip.sv
+rdma/requester_pkg.sv
+rdma/requester_awaited.sv
 rdma/requester.sv
 rdma/requester_packets.sv
 rdma/requester_verdicts.sv

@@ -18,14 +18,11 @@
 //
 // A missing response need not cost those behind it, if the peer says that it answers for a part of a READ without
 // ending its answer to the whole (`acknowledge_request` in a response). Then responses behind the missing one are
-// stored: the run. Invariant: a response is stored only at one of two points, and each point only moves on. The first
-// is the oldest missing response, `response`. The second is the end of the run, `ahead`: the response behind the last
-// one stored, or, while there is no run, any response of the same READ and the first of the next one. So the missing
-// ones are those from `response` up to the run, all of one READ, and no PSN is ever stored twice, whichever stream of
-// responses it comes from. A response of a later READ is stored only if its buffer and that of the READ with the
-// missing ones do not overlap, since the missing ones will be written later. The missing part is requested alone
-// (`repair`). When it is complete, `ahead` becomes `response`, and all requests up to the run's end are acknowledged.
-// The run stays when the requester goes back N: what is then sent again is stale.
+// stored, too, if an earlier READ with missing responses does not write to the same memory, and `early` notes which.
+// The missing ones in front of the first of these are requested alone (`repair`). When the oldest response arrives and
+// others are here, a further event (`EventTake`) counts them as received, those of one READ at a time, and then
+// requests what is missing next. No other event of the queue pair is processed in between. What was stored stays when
+// the requester goes back N: no response is stored twice.
 //
 // Payload from the host's memory is retransmitted from the retransmission buffer (BALBOA 4.2): its first transmission
 // stores a copy in the slot of its queue pair and PSN. The window ensures that outstanding PSNs with payload use
@@ -35,6 +32,7 @@
 // (faults).
 module requester
   import weft_pkg::*;
+  import requester_pkg::*;
 #(
   parameter logic        [15:0] PartitionKey        = 16'hffff,
   parameter int unsigned        AcknowledgeInterval = 16,
@@ -146,26 +144,18 @@ module requester
   typedef enum logic [2:0] {
     EventTurn,
     EventHeader,
+    EventTake,
     EventTimeOut,
     EventCommand,
     EventQuery
   } event_e;
 
-  // Lines of 64 bytes that a buffer touches: the first one, and how many follow. The low bits suffice to find an
-  // overlap; buffers far apart may seem to overlap, and so may any two if one is 8 MiB long or longer.
-  localparam int unsigned LineBits = 18;
-  typedef struct packed {
-    logic                wide;
-    logic [LineBits-1:0] first;
-    logic [LineBits-2:0] more;
-  } lines_t;
-
-  // An entry of the ring of READs and atomics that have not completed.
-  typedef struct packed {
-    send_serial_t serial;
-    psn_t         first;
-    lines_t       lines;
-  } awaited_t;
+  // A response is stored out of order only if it comes fewer PSNs than this behind the oldest missing one.
+  localparam int unsigned EarlyResponses = 64;
+  localparam int unsigned EarlyBits = $clog2(EarlyResponses);
+  typedef logic [EarlyResponses-1:0] early_t;
+  // A distance up to `EarlyResponses`.
+  typedef logic [EarlyBits:0] early_count_t;
 
   // The requester's state of one queue pair.
   typedef struct packed {
@@ -182,24 +172,15 @@ module requester
     // One past the highest PSN ever sent.
     psn_t             sent;
     // The ring of READs and atomics that have been sent and not completed: their number, the ring's first index, and
-    // for the oldest one its serial number, its buffer, and the PSN of its next response.
+    // for the oldest one its serial number and the PSN of its next response.
     logic [4:0]       awaited;
     resource_index_t  awaited_first;
     send_serial_t     response_serial;
-    lines_t           response_lines;
     psn_t             response;
-    // The same of the READ or atomic whose response is next behind the run; while there is no run, of the one behind
-    // the oldest. The number includes it.
-    logic [4:0]       ahead_awaited;
-    resource_index_t  ahead_first;
-    send_serial_t     ahead_serial;
-    lines_t           ahead_lines;
-    psn_t             ahead;
-    // Responses behind missing ones are stored: the PSNs of the first one, and one past the last one.
-    logic             run;
-    psn_t             run_first;
-    psn_t             run_end;
-    // The missing responses in front of the run are to be requested, and whether for the first time.
+    // Whether the response with PSN `response` + N has been stored. That of bit 0 is to be taken; so it is clear in
+    // all events but `EventTake`.
+    early_t           early;
+    // The missing responses in front of the first early one are to be requested, and whether for the first time.
     logic             repair;
     logic             repair_first;
     // `implied`: a missing response for which the requester has already gone back. `witness`: the first response
@@ -280,6 +261,9 @@ module requester
   logic      [     5:0] fail_level;
   logic                 room;
   logic                 room_q;
+  logic                 take_valid;
+  logic      [     3:0] take_level;
+  qp_index_t            take_qp;
   logic                 transmit_room;
   logic      [     5:0] transmit_used;
   logic                 transmit_room_q;
@@ -310,7 +294,8 @@ module requester
   endfunction
 
   assign header_qp = header_i.destination_qp[IndexBits-1:0];
-  assign room = ready_o && room_q;
+  // What was stored early is taken before any other event enters.
+  assign room = ready_o && room_q && !take_valid;
   // Only as many packets are made in advance as keep the transmit path busy: if a packet is lost, all that wait
   // behind it are sent in vain. The comparisons are registered and thus describe the previous cycle. If a turn has
   // entered since (`turns_q[1]`), the comparison with the lower limit applies.
@@ -329,7 +314,11 @@ module requester
     enter = 1'b1;
     enter_event = EventCommand;
     enter_qp = command_i.qp;
-    if (command_free) begin
+    if (take_valid) begin
+      enter = room_q;
+      enter_event = EventTake;
+      enter_qp = take_qp;
+    end else if (command_free) begin
       // The defaults above are those of a command.
     end else if (query_free) begin
       enter_event = EventQuery;
@@ -397,19 +386,24 @@ module requester
   function automatic state_t cleared();
     cleared = '0;
     cleared.window = 7'(WindowLimit);
-    cleared.ahead_first = resource_index_t'(1);
   endfunction
 
-  function automatic logic overlap(lines_t one, lines_t other);
-    logic [LineBits-1:0] up = other.first - one.first;
-    logic [LineBits-1:0] down = one.first - other.first;
-    return one.wide || other.wide || up <= {1'b0, one.more} || down <= {1'b0, other.more};
+  // The index of the lowest bit that is set, or the number of bits.
+  function automatic early_count_t lowest(early_t bits);
+    logic [EarlyResponses/8-1:0] bytes;
+    logic [       EarlyBits-4:0] byte_index = '0;
+    logic [                 7:0] eight;
+    logic [                 2:0] index = '0;
+    for (int part = 0; part < EarlyResponses / 8; part++) bytes[part] = bits[8*part+:8] != '0;
+    for (int part = EarlyResponses / 8 - 1; part >= 0; part--) if (bytes[part]) byte_index = (EarlyBits - 3)'(part);
+    eight = bits[8*byte_index+:8];
+    for (int part = 7; part >= 0; part--) if (eight[part]) index = 3'(part);
+    return bytes == '0 ? early_count_t'(EarlyResponses) : {1'b0, byte_index, index};
   endfunction
 
-  state_t   state1;
-  state_t   state_write;
-  awaited_t awaited2;
-  logic     write7;
+  state_t state1;
+  state_t state_write;
+  logic   write7;
 
   ram #(
     .T    (state_t),
@@ -439,21 +433,24 @@ module requester
   end
 
   // Stage 1: the state has been read. Distances from the oldest unacknowledged PSN are computed, and a request is
-  // read: for a turn the one at the cursor, for a header the one that the oldest missing response belongs to.
+  // read: for a turn the one at the cursor, for a header the one that the response belongs to, and else the one that
+  // the oldest missing response belongs to.
 
-  control_t              command1_q;
-  answer_header_t        header1_q;
-  qpn_t                  destination1_q;
-  logic           [15:0] partition1_q;
-  ipv4_address_t         source1_q;
-  send_serial_t          serial1;
+  control_t                                command1_q;
+  answer_header_t                          header1_q;
+  qpn_t                                    destination1_q;
+  logic           [                  15:0] partition1_q;
+  ipv4_address_t                           source1_q;
+  send_serial_t                            serial1;
   // Only the sign bit is read.
   // verilator lint_off UNUSEDSIGNAL
-  send_serial_t          lag1;
+  send_serial_t                            lag1;
   // verilator lint_on UNUSEDSIGNAL
-  logic                  repair1;
-  // The response is the one behind the run.
-  logic                  at_ahead1;
+  logic                                    repair1;
+  send_serial_t                            found_serial1;
+  send_serial_t                            second_serial1;
+  psn_t                                    second_first1;
+  logic           [ResponderResources-1:0] earlier1;
 
   always_ff @(posedge clk_i) begin
     if (enter) begin
@@ -485,11 +482,10 @@ module requester
   assign plan_read_o = valid_q[1];
   assign plan_index_o = qp_q[1];
   assign repair1 = event1_q == EventTurn && state1.repair;
-  assign at_ahead1 = state1.ahead_awaited != '0 && header1_q.psn == state1.ahead;
   always_comb begin
-    plan_serial_o = serial1;
-    if (event1_q != EventTurn && at_ahead1) plan_serial_o = state1.ahead_serial;
-    else if (event1_q != EventTurn || state1.repair) plan_serial_o = state1.response_serial;
+    plan_serial_o = state1.response_serial;
+    if (event1_q == EventTurn && !state1.repair) plan_serial_o = serial1;
+    else if (event1_q == EventHeader) plan_serial_o = found_serial1;
   end
   assign wait_read_o   = valid_q[1];
   assign wait_serial_o = event1_q == EventTurn ? serial1 + 1'b1 : serial1;
@@ -522,24 +518,6 @@ module requester
     end
   end
 
-  logic            ring_write7;
-  resource_index_t ring_place7;
-  awaited_t        ring_data7;
-
-  ram #(
-    .T    (awaited_t),
-    .Depth(QueuePairs * ResponderResources),
-    .Style("ultra")
-  ) u_awaited (
-    .clk_i,
-    .write_i        (ring_write7),
-    .write_address_i({qp_q[7], ring_place7}),
-    .write_data_i   (ring_data7),
-    .read_i         (valid_q[1]),
-    .read_address_i ({qp_q[1], resource_index_t'(state1.ahead_first + 1'b1)}),
-    .read_data_o    (awaited2)
-  );
-
   // Data of an event that is used in all stages from the second on.
   typedef struct packed {
     event_e         kind;
@@ -571,32 +549,34 @@ module requester
     psn_t failed;
     psn_t implied;
     psn_t asked;
-    psn_t run_end;
   } distances_t;
 
-  distances_t distances2_q;
-  distances_t distances3_q;
-  distances_t distances4_q;
+  distances_t                            distances2_q;
+  distances_t                            distances3_q;
+  distances_t                            distances4_q;
   // Synthesis removes the fields that this stage does not read.
   // verilator lint_off UNUSEDSIGNAL
-  distances_t distances5_q;
+  distances_t                            distances5_q;
   // verilator lint_on UNUSEDSIGNAL
-  logic       live2_q;
-  logic       unknown2_q;
-  logic       partition2_q;
-  logic       wrong_state2_q;
-  logic       wrong_source2_q;
-  logic       exists2_q;
-  logic       blocked2_q;
-  logic       sent_before2_q;
-  logic       response_before2_q;
-  logic       expired2_q;
-  psn_t       base2_q;
-  logic       repair2_q;
-  logic       at_ahead2_q;
-  logic       overlap2_q;
-  // From the response, or from the missing responses that are requested, to the run.
-  psn_t       to_run2_q;
+  logic                                  live2_q;
+  logic                                  unknown2_q;
+  logic                                  partition2_q;
+  logic                                  wrong_state2_q;
+  logic                                  wrong_source2_q;
+  logic                                  exists2_q;
+  logic                                  blocked2_q;
+  logic                                  sent_before2_q;
+  logic                                  response_before2_q;
+  logic                                  expired2_q;
+  psn_t                                  base2_q;
+  logic                                  repair2_q;
+  // From the oldest missing response to this one.
+  psn_t                                  ahead2_q;
+  logic         [ResponderResources-1:0] earlier2_q;
+  // Of the request behind the oldest one that is awaited: its serial number, and the distance of its first response
+  // from the oldest missing one.
+  send_serial_t                          second_serial2_q;
+  psn_t                                  second_first2_q;
 
   always_ff @(posedge clk_i) begin
     if (valid_q[1]) begin
@@ -622,8 +602,7 @@ module requester
           cursor: state1.cursor - state1.unacknowledged,
           failed: state1.failed_first - state1.unacknowledged,
           implied: state1.implied - state1.unacknowledged,
-          asked: state1.asked - state1.unacknowledged,
-          run_end: state1.run_end - state1.unacknowledged
+          asked: state1.asked - state1.unacknowledged
       };
       unknown2_q <= event1_q == EventHeader && unknown1;
       partition2_q <= event1_q == EventHeader && !unknown1 && partition1;
@@ -636,44 +615,44 @@ module requester
       sent_before2_q <= repair1 || psn_before(state1.cursor, state1.sent);
       response_before2_q <= state1.awaited != '0 && psn_before(state1.response, state1.cursor);
       expired2_q <= event1_q == EventTimeOut && state1.timer != WaitNothing && state1.deadline <= now_i;
-      if (event1_q == EventTurn) base2_q <= state1.repair ? state1.response : state1.cursor;
-      else base2_q <= header1_q.psn;
+      base2_q <= state1.response;
+      if (event1_q == EventTurn && !state1.repair) base2_q <= state1.cursor;
+      else if (event1_q == EventHeader) base2_q <= header1_q.psn;
       repair2_q <= repair1;
-      at_ahead2_q <= at_ahead1;
-      overlap2_q <= state1.ahead_serial != state1.response_serial && overlap(state1.response_lines, state1.ahead_lines);
-      to_run2_q <= state1.run_first - (event1_q == EventTurn ? state1.response : header1_q.psn);
+      ahead2_q <= header1_q.psn - state1.response;
+      earlier2_q <= earlier1;
+      second_serial2_q <= second_serial1;
+      second_first2_q <= second_first1;
     end
   end
 
   // Stage 2: the request has been read. Decides whether the packet at the cursor may be sent, and what kind of answer
   // arrived.
 
-  psn_t        to_limit2;
-  psn_t        packet2;
-  logic [31:0] offset2;
-  logic        has_response2;
-  logic        skip2;
-  logic        may_send2;
-  logic        ready2;
-  logic        fenced2;
-  logic        full2;
-  logic        in_range2;
-  logic        stale2;
-  logic        ghost2;
-  logic        known2;
-  logic        reserved2;
-  logic        answered2;
-  psn_t        end2;
-  logic        missing2;
-  logic        due2;
-  logic        expected2;
-  logic        gap2;
-  logic        early2;
-  logic        closes2;
-  logic        misplaced2;
-  logic [28:0] rnr_interval2;
-  logic        run_in_request2;
-  logic [31:0] missing_bytes2;
+  psn_t                to_limit2;
+  psn_t                packet2;
+  logic         [31:0] offset2;
+  logic                has_response2;
+  logic                skip2;
+  logic                may_send2;
+  logic                ready2;
+  logic                fenced2;
+  logic                full2;
+  logic                in_range2;
+  logic                stale2;
+  logic                ghost2;
+  logic                known2;
+  logic                reserved2;
+  logic                answered2;
+  psn_t                end2;
+  logic                missing2;
+  logic                due2;
+  logic                expected2;
+  logic                gap2;
+  logic                early2;
+  logic                misplaced2;
+  logic         [28:0] rnr_interval2;
+  early_count_t        steps2;
 
   function automatic logic responds(operation_e operation);
     return operation inside {OperationRead, OperationCompareSwap, OperationFetchAdd};
@@ -730,17 +709,8 @@ module requester
     endcase
   end
 
-  // The bytes of the missing responses, if the run begins within their READ.
-  assign run_in_request2 = common2_q.state.run && psn_before(common2_q.state.run_first, plan_i.limit);
-  always_comb begin
-    unique case (common2_q.attributes.path_mtu)
-      3'd1: missing_bytes2 = {to_run2_q, 8'd0};
-      3'd2: missing_bytes2 = {to_run2_q[22:0], 9'd0};
-      3'd3: missing_bytes2 = {to_run2_q[21:0], 10'd0};
-      3'd4: missing_bytes2 = {to_run2_q[20:0], 11'd0};
-      default: missing_bytes2 = {to_run2_q[19:0], 12'd0};
-    endcase
-  end
+  // How many responses have been stored that are next in order, or how many are missing before the first one that has.
+  assign steps2 = lowest(common2_q.kind == EventTake ? ~common2_q.state.early : common2_q.state.early);
 
   // The request ends before the cursor.
   assign skip2 = to_limit2 == '0 || to_limit2[23];
@@ -772,50 +742,48 @@ module requester
   assign missing2 = due2 && distances2_q.response < end2;
   assign expected2 = in_range2 && !common2_q.header.acknowledge && due2 && distances2_q.psn == distances2_q.response;
   assign gap2 = in_range2 && !common2_q.header.acknowledge && due2 && distances2_q.psn > distances2_q.response;
-  // The response is behind a missing one, and its place in memory is known and may be written now.
-  assign early2 = gap2 && common2_q.header.parts && !common2_q.state.failed
-      && common2_q.state.timer != WaitReceiverReady
-      && (at_ahead2_q ? !overlap2_q : !common2_q.state.run && !skip2);
-  // The last missing response in front of the run.
-  assign closes2 = expected2 && common2_q.state.run && (to_limit2 == 24'd1 || to_run2_q == 24'd1);
+  // The response is behind a missing one, and within reach, and has not been stored.
+  assign early2 = gap2 && common2_q.header.parts && !common2_q.state.failed && !skip2
+      && common2_q.state.timer != WaitReceiverReady && ahead2_q < 24'(EarlyResponses)
+      && !common2_q.state.early[ahead2_q[EarlyBits-1:0]];
   assign misplaced2 = in_range2 && (common2_q.header.acknowledge ? !known2
       : !(due2 && distances2_q.psn >= distances2_q.response));
   assign rnr_interval2 = rnr_cycles(common2_q.header.syndrome[4:0]);
 
-  send_plan_t        plan3_q;
-  send_plan_t        plan4_q;
+  send_plan_t                            plan3_q;
+  send_plan_t                            plan4_q;
   // Synthesis removes the fields that this stage does not read.
   // verilator lint_off UNUSEDSIGNAL
-  send_plan_t        plan5_q;
+  send_plan_t                            plan5_q;
   // verilator lint_on UNUSEDSIGNAL
-  send_wait_t        wait3_q;
-  awaited_t          awaited3_q;
-  logic              go3_q;
-  logic              skip3_q;
-  logic              settled3_q;
-  logic              last3_q;
-  logic              first3_q;
-  logic              has_response3_q;
-  logic              sent_before3_q;
-  logic              response_before3_q;
-  logic              at_head3_q;
-  logic       [31:0] offset3_q;
-  logic              live3_q;
-  logic              answered3_q;
-  logic              missing3_q;
-  logic              expected3_q;
-  logic              gap3_q;
-  logic              early3_q;
-  logic              at_ahead3_q;
-  logic              before_run3_q;
-  logic              closes3_q;
-  logic              repair3_q;
-  logic              run_in_request3_q;
-  logic       [31:0] missing_bytes3_q;
-  logic              expired3_q;
-  psn_t              end3_q;
-  logic              exists3_q;
-  logic       [28:0] interval3_q;
+  send_wait_t                            wait3_q;
+  send_serial_t                          second_serial3_q;
+  psn_t                                  second_first3_q;
+  logic         [ResponderResources-1:0] earlier3_q;
+  logic                                  go3_q;
+  logic                                  skip3_q;
+  logic                                  settled3_q;
+  logic                                  last3_q;
+  logic                                  first3_q;
+  logic                                  has_response3_q;
+  logic                                  sent_before3_q;
+  logic                                  response_before3_q;
+  logic                                  at_head3_q;
+  logic         [                  31:0] offset3_q;
+  logic                                  live3_q;
+  logic                                  answered3_q;
+  logic                                  missing3_q;
+  logic                                  expected3_q;
+  logic                                  gap3_q;
+  logic                                  early3_q;
+  psn_t                                  ahead3_q;
+  early_count_t                          steps3_q;
+  psn_t                                  to_limit3_q;
+  logic                                  repair3_q;
+  logic                                  expired3_q;
+  psn_t                                  end3_q;
+  logic                                  exists3_q;
+  logic         [                  28:0] interval3_q;
 
   always_ff @(posedge clk_i) begin
     if (valid_q[2]) begin
@@ -823,7 +791,9 @@ module requester
       distances3_q <= distances2_q;
       plan3_q <= plan_i;
       wait3_q <= wait_i;
-      awaited3_q <= awaited2;
+      second_serial3_q <= second_serial2_q;
+      second_first3_q <= second_first2_q;
+      earlier3_q <= earlier2_q;
       go3_q <= common2_q.kind == EventTurn && ready2;
       skip3_q <= common2_q.kind == EventTurn && may_send2 && common2_q.state.resync && skip2 && !repair2_q;
       // The search for the cursor's request has reached the end of the queue.
@@ -843,12 +813,10 @@ module requester
       expected3_q <= expected2;
       gap3_q <= gap2;
       early3_q <= early2;
-      at_ahead3_q <= at_ahead2_q;
-      before_run3_q <= common2_q.state.run && !to_run2_q[23];
-      closes3_q <= closes2;
+      ahead3_q <= ahead2_q;
+      steps3_q <= steps2;
+      to_limit3_q <= to_limit2;
       repair3_q <= repair2_q;
-      run_in_request3_q <= run_in_request2;
-      missing_bytes3_q <= missing_bytes2;
       expired3_q <= expired2_q;
       end3_q <= end2;
       exists3_q <= exists2_q;
@@ -858,24 +826,29 @@ module requester
 
   // Stage 3: computes the packet's memory address, how far an answer acknowledges, and the faults of a response.
 
-  logic   [63:0] address3;
-  logic   [31:0] rest3;
-  logic   [12:0] mtu3;
-  logic   [12:0] part3;
-  logic   [31:0] needed3;
-  logic          stopped3;
-  logic          bad_response3;
-  logic          bad_length3;
-  logic          check3;
-  logic   [31:0] length3;
-  logic          takes3;
-  logic          closes3;
-  psn_t          advance3;
+  logic          [63:0] address3;
+  logic          [31:0] rest3;
+  logic          [12:0] mtu3;
+  logic          [12:0] part3;
+  logic          [31:0] needed3;
+  logic                 stopped3;
+  logic                 bad_response3;
+  logic                 bad_length3;
+  logic                 check3;
+  logic          [31:0] length3;
+  logic          [31:0] missing_bytes3;
+  logic                 stores3;
+  logic                 rest_of_request3;
+  logic                 takes3;
+  logic                 pop3;
+  psn_t                 second_ahead3;
+  early_count_t         shift3;
+  psn_t                 advance3;
   // Only the lines are kept.
   // verilator lint_off UNUSEDSIGNAL
-  logic   [31:0] last_byte3;
+  logic          [31:0] last_byte3;
   // verilator lint_on UNUSEDSIGNAL
-  lines_t        lines3;
+  buffer_lines_t        lines3;
 
   assign mtu3 = 13'd128 << common3_q.attributes.path_mtu;
   assign address3 = plan3_q.local_address + 64'(offset3_q);
@@ -887,31 +860,54 @@ module requester
   assign stopped3 = common3_q.state.failed && distances3_q.failed <= distances3_q.psn;
   assign bad_response3 = common3_q.header.atomic != (plan3_q.operation != OperationRead);
   assign bad_length3 = part3 != common3_q.header.bytes;
+  // The responses that are next in order, or are missing, are all that are left of their request.
+  assign rest_of_request3 = 24'(steps3_q) >= to_limit3_q;
+  always_comb begin
+    unique case (common3_q.attributes.path_mtu)
+      3'd1: missing_bytes3 = {17'd0, steps3_q, 8'd0};
+      3'd2: missing_bytes3 = {16'd0, steps3_q, 9'd0};
+      3'd3: missing_bytes3 = {15'd0, steps3_q, 10'd0};
+      3'd4: missing_bytes3 = {14'd0, steps3_q, 11'd0};
+      default: missing_bytes3 = {13'd0, steps3_q, 12'd0};
+    endcase
+  end
   always_comb begin
     length3 = plan3_q.length;
-    if (plan3_q.operation == OperationRead) length3 = repair3_q && run_in_request3_q ? missing_bytes3_q : rest3;
+    if (plan3_q.operation == OperationRead) length3 = repair3_q && !rest_of_request3 ? missing_bytes3 : rest3;
   end
-  assign takes3 = early3_q && !bad_response3 && !bad_length3;
-  assign closes3 = closes3_q && !stopped3 && !bad_response3 && !bad_length3;
-  assign check3 = (go3_q || takes3 || (expected3_q && !stopped3 && !bad_response3 && !bad_length3))
+  assign stores3 = early3_q && !bad_response3 && !bad_length3;
+  assign check3 = (go3_q || stores3 || (expected3_q && !stopped3 && !bad_response3 && !bad_length3))
       && plan3_q.length != '0;
   assign last_byte3 = 32'(plan3_q.local_address[5:0]) + plan3_q.length - 1'b1;
   assign lines3 = '{
-          wide: plan3_q.length[31:LineBits+5] != '0,
-          first: plan3_q.local_address[LineBits+5:6],
-          more: plan3_q.length == '0 ? '0 : last_byte3[LineBits+4:6]
+          wide: plan3_q.length[31:BufferLineBits+5] != '0,
+          first: plan3_q.local_address[BufferLineBits+5:6],
+          more: plan3_q.length == '0 ? '0 : last_byte3[BufferLineBits+4:6]
       };
+  // Responses that were stored early are taken, up to the end of their request.
+  assign takes3 = common3_q.kind == EventTake && common3_q.state.early[0];
+  assign pop3 = takes3 ? rest_of_request3 : expected3_q && last3_q;
+  // By how much the oldest missing response moves; further than any early one is as good as any such distance.
+  assign second_ahead3 = second_first3_q - common3_q.state.response;
+  always_comb begin
+    shift3 = takes3 ? steps3_q : early_count_t'(1);
+    if (pop3) begin
+      shift3 = common3_q.state.awaited != 5'd1 && second_ahead3 < 24'(EarlyResponses)
+          ? second_ahead3[EarlyBits:0] : early_count_t'(EarlyResponses);
+    end
+  end
   always_comb begin
     advance3 = '0;
     if (answered3_q) advance3 = missing3_q ? distances3_q.response : end3_q;
-    else if (closes3) advance3 = distances3_q.run_end;
     // A valid response acknowledges itself and everything before it (clause 9.7.5.1.3).
     else if (expected3_q) advance3 = distances3_q.psn + 1'b1;
-    else if (gap3_q) advance3 = distances3_q.response;
+    else if (takes3) advance3 = distances3_q.response + (rest_of_request3 ? to_limit3_q : 24'(steps3_q));
+    else if (gap3_q || common3_q.kind == EventTake) advance3 = distances3_q.response;
   end
 
   access_request_t check4_q;
   logic            check_valid4_q;
+  logic            refuses4;
   logic            check_valid5_q;
   logic            check_valid6_q;
   logic            check_valid7_q;
@@ -925,7 +921,7 @@ module requester
     end else begin
       check_valid4_q <= valid_q[3] && check3;
     end
-    check_valid5_q <= check_valid4_q;
+    check_valid5_q <= check_valid4_q && !refuses4;
     check_valid6_q <= check_valid5_q;
     check_valid7_q <= check_valid6_q;
     if (valid_q[3]) begin
@@ -942,26 +938,26 @@ module requester
 
   // Data of a packet to send, from stage 4 on.
   typedef struct packed {
-    logic        go;
-    logic        again;
-    logic        last;
-    logic        first;
-    logic        has_response;
-    logic        new_awaited;
-    logic        at_head;
-    logic        request;        // asks for an acknowledgement
-    logic        more;           // another packet may follow in the next turn
-    psn_t        next_cursor;
-    psn_t        next_sent;
-    logic [31:0] offset;
-    logic [47:0] address;
-    logic [12:0] bytes;
-    logic [31:0] length;         // for the RETH
-    operation_e  operation;
-    logic        has_immediate;
-    logic        solicited;
-    psn_t        plan_first;
-    lines_t      lines;          // of the local buffer
+    logic          go;
+    logic          again;
+    logic          last;
+    logic          first;
+    logic          has_response;
+    logic          new_awaited;
+    logic          at_head;
+    logic          request;        // asks for an acknowledgement
+    logic          more;           // another packet may follow in the next turn
+    psn_t          next_cursor;
+    psn_t          next_sent;
+    logic [31:0]   offset;
+    logic [47:0]   address;
+    logic [12:0]   bytes;
+    logic [31:0]   length;         // for the RETH
+    operation_e    operation;
+    logic          has_immediate;
+    logic          solicited;
+    psn_t          plan_first;
+    buffer_lines_t lines;          // of the local buffer
   } packet_t;
 
   packet_t packet4_q;
@@ -977,31 +973,35 @@ module requester
 
   // Findings about an answer or a time-out, from stage 4 on.
   typedef struct packed {
-    logic       live;
-    logic       answered;
-    logic       missing;
-    logic       expected;
-    logic       gap;
-    logic       takes;            // the response is stored although one before it is missing
-    logic       at_ahead;         // it is the one behind the run
-    logic       before_run;       // it is in front of the run
-    logic       closes;           // nothing is missing any more in front of the run
-    logic       stopped;
-    logic       bad_response;
-    logic       bad_length;
-    logic       pop;              // the response is the last one of its request
-    logic       expired;
-    logic       skip;
-    logic       settled;
-    logic       exists;
-    logic       response_before;
-    psn_t       advance;
-    awaited_t   awaited;
-    send_wait_t waits;
+    logic         live;
+    logic         answered;
+    logic         missing;
+    logic         expected;
+    logic         gap;
+    logic         stores;           // the response is stored although one before it is missing
+    logic         before_early;     // no response before it has been stored
+    logic         takes;            // responses that were stored are taken
+    logic         lacks;            // all that were stored and are next have been taken
+    logic         stopped;
+    logic         bad_response;
+    logic         bad_length;
+    logic         pop;              // the last response of the oldest request arrives or is taken
+    logic         expired;
+    logic         skip;
+    logic         settled;
+    logic         exists;
+    logic         response_before;
+    psn_t         advance;
+    early_count_t ahead;            // from the oldest missing response to this one, if it is stored
+    early_count_t shift;            // by how much the oldest missing response moves
+    send_serial_t second_serial;
+    psn_t         second_first;
+    send_wait_t   waits;
     // When the wait after an RNR NAK ends.
-    cycles_t    deadline;
+    cycles_t      deadline;
   } finding_t;
 
+  logic [ResponderResources-1:0] earlier4_q;
   finding_t finding4_q;
   finding_t finding5_q;
   finding_t finding6_q;
@@ -1014,6 +1014,7 @@ module requester
     if (valid_q[3]) begin
       common4_q <= common3_q;
       distances4_q <= distances3_q;
+      earlier4_q <= earlier3_q;
       plan4_q <= plan3_q;
       packet4_q <= '{
           go: go3_q,
@@ -1043,44 +1044,88 @@ module requester
           missing: missing3_q,
           expected: expected3_q,
           gap: gap3_q,
+          stores: stores3,
+          before_early: ahead3_q < 24'(steps3_q),
           takes: takes3,
-          at_ahead: at_ahead3_q,
-          before_run: before_run3_q,
-          closes: closes3,
+          lacks: common3_q.kind == EventTake && !takes3,
           stopped: expected3_q && stopped3,
           bad_response: bad_response3,
           bad_length: bad_length3,
-          pop: last3_q,
+          pop: pop3,
           expired: expired3_q,
           skip: skip3_q,
           settled: settled3_q,
           exists: exists3_q,
           response_before: response_before3_q,
           advance: advance3,
-          awaited: awaited3_q,
+          ahead: ahead3_q[EarlyBits:0],
+          shift: shift3,
+          second_serial: second_serial3_q,
+          second_first: second_first3_q,
           waits: wait3_q,
           deadline: now_i + 48'(interval3_q)
       };
     end
   end
 
-  // Stage 4: comparisons. For a packet: the cursor after it.
+  logic ring_write7;
+  logic overlap4;
 
-  logic       advances5_q;
-  logic       reaches_failed5_q;
-  logic       behind5_q;
-  logic       beyond5_q;
-  logic       implied_same5_q;
+  requester_awaited u_awaited (
+    .clk_i,
+    .read_i         (enter),
+    .read_qp_i      (enter_qp),
+    .oldest_i       (state1.awaited_first),
+    .count_i        (state1.awaited),
+    .psn_i          (header1_q.psn),
+    .serial_o       (found_serial1),
+    .earlier_o      (earlier1),
+    .second_serial_o(second_serial1),
+    .second_first_o (second_first1),
+    .lines_read_i   (valid_q[3]),
+    .lines_qp_i     (qp_q[3]),
+    .lines_i        (packet4_q.lines),
+    .places_i       (earlier4_q),
+    .overlap_o      (overlap4),
+    .write_i        (ring_write7),
+    .write_qp_i     (qp_q[7]),
+    .write_place_i  (common7_q.state.awaited_first + common7_q.state.awaited[3:0]),
+    .write_serial_i (common7_q.serial),
+    .write_first_i  (packet7_q.plan_first),
+    .write_lines_i  (packet7_q.lines)
+  );
+
+  // Stage 4: comparisons. For a packet: the cursor after it. For a response: whether its memory is free.
+
+  logic         advances5_q;
+  logic         reaches_failed5_q;
+  logic         behind5_q;
+  logic         beyond5_q;
+  logic         implied_same5_q;
   // An answer was requested and has not arrived.
-  logic       asked5_q;
-  logic       witness_same5_q;
-  psn_t       cursor_distance5_q;
-  logic       response_before_next5_q;
-  logic       next_before_sent5_q;
-  logic [4:0] next_awaited5_q;
-  psn_t       next_response4;
-  logic [6:0] interval4;
-  logic [6:0] interval5_q;
+  logic         asked5_q;
+  logic         witness_same5_q;
+  psn_t         cursor_distance5_q;
+  logic         response_before_next5_q;
+  logic         next_before_sent5_q;
+  logic   [4:0] next_awaited5_q;
+  // Responses behind a missing one have been stored, and which, after this event.
+  logic         any_early5_q;
+  early_t       early5_q;
+  early_t       early4;
+  // The requester has gone back for the oldest missing response.
+  logic         implied_here5_q;
+  psn_t         next_response4;
+  logic   [6:0] interval4;
+  logic   [6:0] interval5_q;
+
+  // What an earlier request will write must not overwrite this response.
+  assign refuses4 = finding4_q.stores && overlap4;
+  always_comb begin
+    early4 = common4_q.state.early;
+    if (finding4_q.stores && !overlap4) early4[finding4_q.ahead[EarlyBits-1:0]] = 1'b1;
+    if (finding4_q.expected || finding4_q.takes) early4 = common4_q.state.early >> finding4_q.shift;
+  end
 
   assign next_response4 = common4_q.state.awaited == '0 ? common4_q.state.cursor : common4_q.state.response;
   // An acknowledgement is requested at least four times in a window. So even if the window is halved meanwhile, the
@@ -1098,6 +1143,10 @@ module requester
       plan5_q <= plan4_q;
       packet5_q <= packet4_q;
       finding5_q <= finding4_q;
+      if (refuses4) finding5_q.stores <= 1'b0;
+      any_early5_q <= common4_q.state.early != '0;
+      early5_q <= early4;
+      implied_here5_q <= common4_q.state.implied_valid && distances4_q.implied == distances4_q.response;
       advances5_q <= finding4_q.advance != '0;
       reaches_failed5_q <= common4_q.state.failed && finding4_q.advance != '0
           && distances4_q.failed <= finding4_q.advance;
@@ -1155,11 +1204,12 @@ module requester
   // sequence error, for the gap that the refused request leaves. That report must neither end the wait nor cost a
   // retry.
   assign waits5 = common5_q.state.timer == WaitReceiverReady && !advances5_q;
-  assign implied5 = ((finding5_q.answered && finding5_q.missing) || finding5_q.gap) && !reaches_failed5_q && !waits5;
-  // While there is a run, its first response cannot come again. Instead, a response in front of the run, behind a
-  // missing one, tells once that the missing one has been lost again.
+  assign implied5 = ((finding5_q.answered && finding5_q.missing) || finding5_q.gap || finding5_q.lacks)
+      && !reaches_failed5_q && !waits5;
+  // Responses that have been stored cannot come again. Instead, a response in front of them, behind a missing one,
+  // tells once that the missing one has been lost again.
   assign go_back5 = implied5 && (!implied_same5_q
-      || (finding5_q.gap && (common5_q.state.run ? finding5_q.before_run && !common5_q.state.witness_valid
+      || (finding5_q.gap && (any_early5_q ? finding5_q.before_early && !common5_q.state.witness_valid
                              : witness_same5_q)));
   assign sequence5 = answer5 && common5_q.header.syndrome == SyndromeSequenceError;
   assign rnr5 = answer5 && common5_q.header.syndrome[7:5] == SyndromeRnrPrefix;
@@ -1167,7 +1217,7 @@ module requester
   assign time_out5 = finding5_q.expired && common5_q.state.timer == WaitAcknowledgement;
   assign retry5 = go_back5 || (sequence5 && !waits5) || time_out5;
   // Only the missing responses are requested, and the cursor stays.
-  assign repair5 = (go_back5 && (common5_q.state.run || finding5_q.takes)) || (time_out5 && common5_q.state.run);
+  assign repair5 = (go_back5 && (any_early5_q || finding5_q.stores)) || (time_out5 && any_early5_q);
   // A time-out shorter than that of the attributes does not count against `retry_count`.
   assign spends5 = retry5 && (common5_q.state.whole || !time_out5);
   assign exceeded5 = spends5 && retries5 == '0;
@@ -1185,6 +1235,9 @@ module requester
     logic         asked;
     logic         implied;
     logic         implied_first;    // the requester has not yet gone back for it
+    logic         implied_here;     // it has gone back for the oldest missing response
+    logic         any_early;        // responses behind a missing one have been stored
+    early_t       early;            // which, after this event
     logic         retry;            // the requester goes back or repairs, and a retry is left
     logic         repair;           // it repairs
     logic         gap;
@@ -1197,6 +1250,7 @@ module requester
     send_serial_t next_serial;
     logic [6:0]   since;
     logic [4:0]   next_awaited;
+    logic [4:0]   less_awaited;
   } decision_t;
 
   decision_t decision5;
@@ -1237,9 +1291,12 @@ module requester
     decision5.advances = advances5_q;
     decision5.implied = implied5;
     decision5.implied_first = !implied_same5_q;
+    decision5.implied_here = implied_here5_q;
+    decision5.any_early = any_early5_q;
+    decision5.early = early5_q;
     decision5.retry = retry5 && !exceeded5;
     decision5.repair = repair5 && !exceeded5;
-    decision5.gap = decision5.retry && common5_q.kind == EventHeader;
+    decision5.gap = decision5.retry && common5_q.kind != EventTimeOut;
     decision5.time_out = decision5.retry && common5_q.kind == EventTimeOut;
     decision5.rnr = rnr5 && !rnr_exceeded5;
     decision5.rewind = behind5_q || (decision5.retry && !decision5.repair) || decision5.rnr;
@@ -1254,6 +1311,7 @@ module requester
     decision5.next_serial = next_serial5;
     decision5.since = since5;
     decision5.next_awaited = next_awaited5_q;
+    decision5.less_awaited = common5_q.state.awaited - 1'b1;
   end
 
   // Fields that are only copied into headers are read late, so that no flip-flops hold them in earlier stages.
@@ -1276,7 +1334,10 @@ module requester
 
   state_t            next6;
   state_t            next7_q;
-  logic              moves6;  // the response completes its request, or what is missing in front of the run
+  logic              received6;  // the oldest missing response has arrived, now or before
+  logic              moves6;  // and with it, all of its request
+  logic              take6;  // stored responses may be next in order, or behind what is missing next
+  logic              take7_q;
   logic              waiting6;  // behind a fence, or for a responder resource, as far as known in this stage
   logic              candidate6;
   logic              candidate7_q;
@@ -1288,7 +1349,7 @@ module requester
   cycles_t           whole_deadline6;
   logic              soon_whole6;
   logic              asks6;
-  logic              repairs6;  // the packet requests the missing responses in front of the run
+  logic              repairs6;  // the packet requests the missing responses
   logic              retreat7;
   logic       [ 6:0] window6;
   logic       [ 7:0] window_acknowledged6;
@@ -1331,15 +1392,17 @@ module requester
     .sent_i(common6_q.kind == EventTurn && packet6_q.go && asks6
             && (repairs6 ? common6_q.state.repair_first : !packet6_q.again)),
     .sent_psn_i(repairs6 ? common6_q.state.response : common6_q.state.cursor),
-    .answered_i(common6_q.kind == EventHeader && decision6_q.advances),
+    .answered_i(common6_q.kind inside {EventHeader, EventTake} && decision6_q.advances),
     .end_i(decision6_q.unacknowledged),
-    .back_i(common6_q.kind inside {EventHeader, EventTimeOut} && (decision6_q.rewind || decision6_q.repair)),
+    .back_i(common6_q.kind inside {EventHeader, EventTake, EventTimeOut} && (decision6_q.rewind || decision6_q.repair)),
     .timed_out_i(common6_q.kind == EventTimeOut && decision6_q.time_out && !common6_q.state.whole),
     .write_i(write7 && !retreat7),
     .write_qp_i(qp_q[7])
   );
 
-  assign moves6 = finding6_q.expected && (finding6_q.pop || finding6_q.closes);
+  assign received6 = finding6_q.expected || finding6_q.takes;
+  assign moves6 = received6 && finding6_q.pop;
+  assign take6 = received6 && next6.early != '0;
 
   always_comb begin
     next6 = common6_q.state;
@@ -1370,15 +1433,7 @@ module requester
             next6.awaited = decision6_q.next_awaited;
             if (common6_q.state.awaited == '0) begin
               next6.response_serial = common6_q.serial;
-              next6.response_lines = packet6_q.lines;
               next6.response = common6_q.state.cursor;
-            end else begin
-              next6.ahead_awaited = common6_q.state.ahead_awaited + 1'b1;
-              if (common6_q.state.ahead_awaited == '0) begin
-                next6.ahead_serial = common6_q.serial;
-                next6.ahead_lines = packet6_q.lines;
-                next6.ahead = common6_q.state.cursor;
-              end
             end
           end
           next6.since_request = packet6_q.request ? '0 : decision6_q.since;
@@ -1401,54 +1456,37 @@ module requester
           next6.begun = 1'b0;
         end
       end
-      EventHeader, EventTimeOut: begin
-        next6.window = finding6_q.live || common6_q.kind == EventTimeOut ? window6 : common6_q.state.window;
-        if (finding6_q.live || common6_q.kind == EventTimeOut) next6.window_acknowledged = window_acknowledged6;
+      EventHeader, EventTake, EventTimeOut: begin
+        if (finding6_q.live || common6_q.kind != EventHeader) begin
+          next6.window = window6;
+          next6.window_acknowledged = window_acknowledged6;
+        end
         next6.unacknowledged = decision6_q.unacknowledged;
         next6.retries = decision6_q.retries;
         next6.rnr_retries = decision6_q.rnr_retries;
         // Update of the ring of READs and atomics.
-        if (finding6_q.expected) begin
-          next6.response = common6_q.state.response + 1'b1;
-          // The request for the missing responses covers those behind this one.
-          if (common6_q.state.run) next6.implied = common6_q.state.response + 1'b1;
-          if (moves6) begin
-            next6.awaited = common6_q.state.ahead_awaited;
-            next6.awaited_first = common6_q.state.ahead_first;
-            next6.response_serial = common6_q.state.ahead_serial;
-            next6.response_lines = common6_q.state.ahead_lines;
-            next6.response = common6_q.state.ahead;
-            next6.run = 1'b0;
-            next6.repair = 1'b0;
-            next6.implied_valid = 1'b0;
+        next6.early = decision6_q.early;
+        if (received6) begin
+          next6.response = common6_q.state.response + 24'(finding6_q.shift);
+          next6.repair   = 1'b0;
+          // The request for the missing responses, if it has been sent, covers those behind this one.
+          if (finding6_q.expected && decision6_q.any_early && decision6_q.implied_here && !common6_q.state.repair) begin
+            next6.implied = common6_q.state.response + 1'b1;
           end
         end
-        if (finding6_q.takes) begin
-          next6.run = 1'b1;
-          next6.run_end = common6_q.header.psn + 1'b1;
-          if (!common6_q.state.run) next6.run_first = common6_q.header.psn;
-          if (!finding6_q.pop) begin
-            next6.ahead = common6_q.header.psn + 1'b1;
-            if (!finding6_q.at_ahead) begin
-              next6.ahead_awaited = common6_q.state.awaited;
-              next6.ahead_first   = common6_q.state.awaited_first;
-              next6.ahead_serial  = common6_q.state.response_serial;
-              next6.ahead_lines   = common6_q.state.response_lines;
-            end
-          end
-        end
-        if (moves6 || (finding6_q.takes && finding6_q.at_ahead && finding6_q.pop)) begin
-          next6.ahead_awaited = common6_q.state.ahead_awaited - 5'(common6_q.state.ahead_awaited != '0);
-          next6.ahead_first = common6_q.state.ahead_first + 1'b1;
-          next6.ahead_serial = finding6_q.awaited.serial;
-          next6.ahead_lines = finding6_q.awaited.lines;
-          next6.ahead = finding6_q.awaited.first;
+        if (moves6) begin
+          next6.awaited = decision6_q.less_awaited;
+          next6.awaited_first = common6_q.state.awaited_first + 1'b1;
+          next6.response_serial = finding6_q.second_serial;
+          next6.response = finding6_q.second_first;
+          next6.implied_valid = 1'b0;
         end
         if (decision6_q.implied) begin
           next6.implied_valid = 1'b1;
           next6.implied = decision6_q.unacknowledged;
-          if (common6_q.state.run || finding6_q.takes) begin
-            next6.witness_valid = common6_q.state.run && (common6_q.state.witness_valid || decision6_q.repair);
+          if (decision6_q.any_early || finding6_q.stores) begin
+            next6.witness_valid = decision6_q.any_early && !decision6_q.implied_first
+                && (common6_q.state.witness_valid || decision6_q.repair);
           end else if (decision6_q.implied_first || (finding6_q.gap && !common6_q.state.witness_valid)) begin
             next6.witness_valid = finding6_q.gap;
             next6.witness = common6_q.header.psn;
@@ -1456,7 +1494,7 @@ module requester
         end
         if (decision6_q.repair) begin
           next6.repair = 1'b1;
-          next6.repair_first = common6_q.kind == EventHeader && !common6_q.state.run;
+          next6.repair_first = common6_q.kind != EventTimeOut && decision6_q.implied_first;
         end
         if (decision6_q.rewind) begin
           next6.repair = 1'b0;
@@ -1494,7 +1532,7 @@ module requester
           next6.timer = decision6_q.beyond && common6_q.attributes.timeout != '0 ? WaitAcknowledgement : WaitNothing;
           next6.deadline = decision6_q.asked ? soon6 : whole_deadline6;
           next6.whole = decision6_q.asked ? soon_whole6 : 1'b1;
-        end else if (finding6_q.gap && !next6.run && common6_q.state.timer == WaitAcknowledgement) begin
+        end else if (finding6_q.gap && next6.early == '0 && common6_q.state.timer == WaitAcknowledgement) begin
           // Responses still arrive, so the timer restarts. An interrupted stream of responses ends, so a lost request
           // is still detected.
           timer_set6 = 1'b1;
@@ -1510,7 +1548,7 @@ module requester
         // oldest missing response.
         waiting6 = !next6.resync && !next6.begun
             && ((finding6_q.waits.fence && next6.awaited != '0
-                 && (moves6 ? psn_before(common6_q.state.ahead, common6_q.state.cursor) : finding6_q.response_before))
+                 && (moves6 ? psn_before(finding6_q.second_first, common6_q.state.cursor) : finding6_q.response_before))
             || (finding6_q.waits.has_response && !psn_before(common6_q.state.cursor, common6_q.state.sent) &&
                 next6.awaited >= common6_q.attributes.max_rd_atomic));
       end
@@ -1518,8 +1556,7 @@ module requester
         timer_set6 = 1'b1;
         next6.timer = WaitNothing;
         next6.awaited = '0;
-        next6.ahead_awaited = '0;
-        next6.run = 1'b0;
+        next6.early = '0;
         next6.repair = 1'b0;
         next6.failed = 1'b0;
         next6.resync = 1'b0;
@@ -1575,6 +1612,7 @@ module requester
       next7_q <= next6;
       candidate7_q <= candidate6;
       timer_set7_q <= timer_set6;
+      take7_q <= take6;
       advance7_q <= advance6;
       if (packet6_q.go) begin
         wire7_q   <= wire_i;
@@ -1592,8 +1630,8 @@ module requester
   advance_t outcome7;
 
   assign denied7 = check_valid7_q && grant_i.verdict != AccessGranted;
-  assign fault7 = (common7_q.kind inside {EventHeader, EventTimeOut} && decision7_q.fault)
-      || (denied7 && (finding7_q.expected || finding7_q.takes || packet7_q.at_head));
+  assign fault7 = (common7_q.kind inside {EventHeader, EventTake, EventTimeOut} && decision7_q.fault)
+      || (denied7 && (finding7_q.expected || finding7_q.stores || packet7_q.at_head));
   assign sends7 = common7_q.kind == EventTurn && packet7_q.go && !denied7;
   // The packet was denied: its request, at the cursor, fails when all requests before it have completed.
   assign retreat7 = common7_q.kind == EventTurn && denied7;
@@ -1606,15 +1644,14 @@ module requester
       state_write.failed_first = packet7_q.plan_first;
     end
     if (fault7) begin
-      state_write.state = RequesterError;
+      state_write.state   = RequesterError;
       state_write.awaited = '0;
-      state_write.ahead_awaited = '0;
-      state_write.run = 1'b0;
-      state_write.repair = 1'b0;
-      state_write.timer = WaitNothing;
-      state_write.failed = 1'b0;
-      state_write.resync = 1'b0;
-      state_write.begun = 1'b0;
+      state_write.early   = '0;
+      state_write.repair  = 1'b0;
+      state_write.timer   = WaitNothing;
+      state_write.failed  = 1'b0;
+      state_write.resync  = 1'b0;
+      state_write.begun   = 1'b0;
     end
   end
 
@@ -1626,7 +1663,7 @@ module requester
       if (finding7_q.expected) begin
         outcome7.kind = AdvanceFault;
         outcome7.psn  = common7_q.header.psn;
-      end else if (finding7_q.takes) begin
+      end else if (finding7_q.stores) begin
         outcome7.kind = AdvanceFault;
         outcome7.psn  = next7_q.unacknowledged;
       end else if (packet7_q.at_head) begin
@@ -1636,9 +1673,25 @@ module requester
     end
   end
 
-  assign ring_write7  = valid_q[7] && sends7 && packet7_q.new_awaited;
-  assign ring_place7  = common7_q.state.awaited_first + common7_q.state.awaited[3:0];
-  assign ring_data7   = '{serial: common7_q.serial, first: packet7_q.plan_first, lines: packet7_q.lines};
+  assign ring_write7 = valid_q[7] && sends7 && packet7_q.new_awaited;
+
+  // At most as many takes wait as there are stages, since nothing else enters meanwhile.
+  fifo #(
+    .T    (qp_index_t),
+    .Depth(8)
+  ) u_takes (
+    .clk_i,
+    .rst_ni,
+    .in_valid_i (valid_q[7] && take7_q && !fault7),
+    // verilator lint_off PINCONNECTEMPTY
+    .in_ready_o (),
+    // verilator lint_on PINCONNECTEMPTY
+    .in_i       (qp_q[7]),
+    .out_valid_o(take_valid),
+    .out_ready_i(room_q),
+    .out_o      (take_qp),
+    .level_o    (take_level)
+  );
 
   // The window is counted from the new oldest PSN. After going back nothing is outstanding. A repair needs no window.
   assign window_open7 = next7_q.resync || next7_q.repair || decision7_q.cursor_distance < 24'(next7_q.window);
@@ -1686,7 +1739,7 @@ module requester
   assign verdict_in = '{
           qp: qp_q[7],
           packet: common7_q.kind == EventHeader,
-          place: (finding7_q.expected || finding7_q.takes) && check_valid7_q && !denied7 && !decision7_q.own,
+          place: (finding7_q.expected || finding7_q.stores) && check_valid7_q && !denied7 && !decision7_q.own,
           target: grant_i.target,
           write_through: grant_i.write_through,
           address: packet7_q.address,
@@ -1839,12 +1892,12 @@ module requester
   end
 
   assign idle_o = ready_o && valid_q == '0 && !turn_valid_i && !header_valid_i && !expired_valid_i && !command_valid_i
-      && !query_valid_i && !query_busy_q && !verdict_valid_o && !transmit_valid_o && !fail_valid_o && !activate_q
-      && !timer_set_q;
+      && !query_valid_i && !query_busy_q && !take_valid && !verdict_valid_o && !transmit_valid_o && !fail_valid_o
+      && !activate_q && !timer_set_q;
 
   always_ff @(posedge clk_i) begin
     if (rst_ni && valid_q[7]) begin
-      assert (!verdict_level[5] && !transmit_level[5] && !fail_level[5])
+      assert (!verdict_level[5] && !transmit_level[5] && !fail_level[5] && !(take_level[3] && take7_q))
       else $error("no room for an effect");
       assert (common7_q.state.awaited <= 5'(ResponderResources))
       else $error("more is awaited than is allowed");
@@ -1853,31 +1906,15 @@ module requester
         else $error("the cursor lies before what is acknowledged");
         assert (!psn_before(common7_q.state.sent, common7_q.state.cursor))
         else $error("the cursor lies behind all that was sent");
-        if (common7_q.state.run) begin
-          assert (common7_q.state.unacknowledged == common7_q.state.response && psn_before(
-              common7_q.state.response, common7_q.state.run_first
-          ) && psn_before(
-              common7_q.state.run_first, common7_q.state.run_end
-          ) && !psn_before(
-              common7_q.state.sent, common7_q.state.run_end
-          ) && (common7_q.state.ahead_awaited == '0 || !psn_before(
-              common7_q.state.ahead, common7_q.state.run_end
-          )))
-          else $error("the run is not behind what is missing");
+        if (common7_q.state.early != '0) begin
+          assert (common7_q.state.awaited != '0)
+          else $error("a response was stored that nobody awaits");
+          assert (common7_q.kind == EventTake
+                  || (!common7_q.state.early[0] && common7_q.state.unacknowledged == common7_q.state.response))
+          else $error("an event overtakes the responses that are to be taken");
         end
-        assert (common7_q.state.run || common7_q.state.awaited == '0
-                || common7_q.state.ahead_awaited == common7_q.state.awaited - 1'b1)
-        else $error("without a run, the request ahead is the one behind the oldest");
-        assert (!common7_q.state.repair || common7_q.state.run)
-        else $error("a repair without a run");
-        assert (resource_index_t'(common7_q.state.awaited_first + common7_q.state.awaited[3:0])
-                == resource_index_t'(common7_q.state.ahead_first + common7_q.state.ahead_awaited[3:0])
-                || common7_q.state.awaited == '0)
-        else $error("the ring has two ends");
-        // Each PSN is stored once: in order at the oldest missing response or at the end of the run.
-        assert (!(verdict_push && verdict_in.place == 1'b1) || finding7_q.expected || !common7_q.state.run
-                || common7_q.header.psn == common7_q.state.ahead)
-        else $error("a response is stored at neither point");
+        assert (!common7_q.state.repair || common7_q.state.early != '0)
+        else $error("a repair in front of nothing");
         assert (!(common7_q.kind == EventHeader && common7_q.state.timer == WaitReceiverReady && !decision7_q.advances
                   && next7_q.timer != WaitReceiverReady))
         else $error("a wait for the receiver ends before its time");

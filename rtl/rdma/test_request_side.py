@@ -30,6 +30,8 @@ SOURCES = [
     "rdma/rate_control.sv",
     "rdma/completer.sv",
     "rdma/request_control.sv",
+    "rdma/requester_pkg.sv",
+    "rdma/requester_awaited.sv",
     "rdma/requester_packets.sv",
     "rdma/requester_verdicts.sv",
     "rdma/round_trip.sv",
@@ -210,6 +212,7 @@ class Script:
         if "original" in values:
             more["swap_or_add"] = int(values["original"])
         more["payload_bytes"] = int(values.get("payload", "0"))
+        more["acknowledge_request"] = "keeps" in words
         self.bench.header(self.qp, NAMES[words[0]], psn, **more)
 
     async def converse(self, output):
@@ -274,7 +277,7 @@ async def conversations_of_the_soft_transport(dut):
         "write_segmented write_immediate send_receiver_not_ready receiver_not_ready_retry_exceeded read_response_lost"
         " read_acknowledges_earlier_writes atomic_duplicate nak_sequence_go_back_n time_out_go_back_n"
         " lost_acknowledgement retry_exceeded_flush access_violation invalid_requests local_errors psn_wrap fence"
-        " duplicate_responses nak_sequence_receiver_not_ready read_time_out"
+        " duplicate_responses nak_sequence_receiver_not_ready read_time_out read_repaired"
     ).split()
     if SMALL_WINDOW in os.environ:
         names = ["window"]
@@ -454,7 +457,6 @@ class Peer:
 
     def place(self, header, verdict):
         """Processes a verdict about an answer of this peer: moves data to its destination."""
-        advance = verdict["consequence"]["advance"]
         if verdict["place"]:
             assert verdict["place"] == 1
             request, number = self.packets[header["psn"]]
@@ -471,6 +473,9 @@ class Peer:
                 assert verdict["swap_or_add"] == header["swap_or_add"]
             else:
                 assert verdict["bytes"] == header["payload_bytes"] and verdict["offset"] == 58
+        self.acknowledge(verdict["consequence"]["advance"])
+
+    def acknowledge(self, advance):
         if advance["kind"] == 1:
             assert after(advance["psn"], self.unacknowledged) > 0
             assert after(advance["psn"], self.expected) <= 0, "acknowledged what the peer does not have"
@@ -531,6 +536,9 @@ class Wire:
                 peer, header = self.under_judgement.popleft()
                 assert verdict["consequence"]["qp"] == peer.qp, "verdicts out of order"
                 peer.place(header, verdict)
+            else:
+                # Responses that came early are taken without a packet.
+                self.peers[verdict["consequence"]["qp"]].acknowledge(verdict["consequence"]["advance"])
         self.verdicts_seen = len(bench_.verdicts)
         for completion in bench_.completions[self.completions_seen :]:
             self.peers[completion["qp"]].complete(completion)
@@ -1052,6 +1060,98 @@ async def a_time_out_without_a_missing_response_leaves_the_next_one_to_be_found(
     await surroundings.settle()
     assert sent(surroundings) == [104], "it has been asked for again, and so has the one before it"
     assert [(c["id"], c["status"]) for c in surroundings.completions] == [(1, 0), (2, 0), (3, 0)]
+
+
+def respond(surroundings, *psns, length=256):
+    """Responses of a peer that answers for a part of a READ without ending its answer to the whole."""
+    for psn in psns:
+        surroundings.header(3, 0x0E, psn, payload_bytes=length, acknowledge_request=1)
+
+
+def requested(surroundings):
+    """The PSNs and lengths of the READs that have been sent since the last call."""
+    reads = [(packet["psn"], packet["length"]) for packet in surroundings.transmitted]
+    surroundings.transmitted.clear()
+    return reads
+
+
+@cocotb.test()
+async def only_missing_responses_are_requested_again(dut):
+    surroundings = Bench(dut)
+    await surroundings.start()
+    await surroundings.connect(3, 100, max_rd_atomic=16)
+    for number in range(4):
+        surroundings.posts.append(
+            posted(qp=3, id=number, operation=2, length=3 * 256, local_address=0x1000 * number)
+        )
+    await surroundings.settle()
+    assert sent(surroundings) == [100, 103, 106, 109]
+    # Responses are missing in each READ: in the middle, at the end, all of them, in the middle.
+    respond(surroundings, 100, 102, 103, 104, 109, 111, 109)
+    await surroundings.settle()
+    assert requested(surroundings) == [(101, 256)]
+    respond(surroundings, 101)
+    await surroundings.settle()
+    assert requested(surroundings) == [(105, 256)]
+    respond(surroundings, 105)
+    await surroundings.settle()
+    assert requested(surroundings) == [(106, 3 * 256)]
+    respond(surroundings, 106, 107)
+    await surroundings.settle()
+    assert not requested(surroundings), "the third is on its way"
+    respond(surroundings, 108)
+    await surroundings.settle()
+    assert requested(surroundings) == [(110, 256)]
+    respond(surroundings, 110)
+    await surroundings.settle()
+    assert [(c["id"], c["status"]) for c in surroundings.completions] == [(number, 0) for number in range(4)]
+    places = [verdict["address"] for verdict in surroundings.verdicts if verdict["place"]]
+    assert sorted(places) == [0x1000 * read + 256 * part for read in range(4) for part in range(3)]
+    assert surroundings.counters["implied_nak_seq_err"] == surroundings.counters["completer_retry_err"] == 4
+
+
+@cocotb.test()
+async def responses_are_stored_up_to_64_behind_the_missing_one(dut):
+    surroundings = Bench(dut)
+    await surroundings.start()
+    await surroundings.connect(3, 100)
+    surroundings.posts.append(posted(qp=3, id=1, operation=2, length=100 * 256))
+    await surroundings.settle()
+    assert sent(surroundings) == [100]
+    respond(surroundings, *range(101, 170))
+    await surroundings.settle()
+    assert requested(surroundings) == [(100, 256)]
+    assert [verdict["place"] for verdict in surroundings.verdicts] == [1] * 63 + [0] * 6
+    respond(surroundings, 100)
+    await surroundings.settle()
+    assert not requested(surroundings), "nothing tells yet that more is missing"
+    respond(surroundings, *range(170, 200))
+    await surroundings.settle()
+    assert requested(surroundings) == [(164, 6 * 256)]
+    respond(surroundings, *range(164, 170))
+    await surroundings.settle()
+    assert [(c["id"], c["status"]) for c in surroundings.completions] == [(1, 0)]
+
+
+@cocotb.test()
+async def a_response_waits_for_all_earlier_reads_of_its_memory(dut):
+    surroundings = Bench(dut)
+    await surroundings.start()
+    await surroundings.connect(3, 100, max_rd_atomic=16)
+    for number, address in enumerate((0x1000, 0x2000, 0x10C0, 0x3000)):
+        surroundings.posts.append(posted(qp=3, id=number, operation=2, length=200, local_address=address))
+    await surroundings.settle()
+    assert sent(surroundings) == [100, 101, 102, 103]
+    respond(surroundings, 101, 102, 103, length=200)
+    await surroundings.settle()
+    assert [verdict["place"] for verdict in surroundings.verdicts] == [1, 0, 1], "the third READ writes where the first does"
+    assert requested(surroundings) == [(100, 200)]
+    respond(surroundings, 100, length=200)
+    await surroundings.settle()
+    assert requested(surroundings) == [(102, 200)]
+    respond(surroundings, 102, length=200)
+    await surroundings.settle()
+    assert [(c["id"], c["status"]) for c in surroundings.completions] == [(number, 0) for number in range(4)]
 
 
 @cocotb.test()

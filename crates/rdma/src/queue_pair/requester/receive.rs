@@ -162,6 +162,15 @@ impl Requester {
         if !store(&entry, entry.received, atomic, payload, setup, shared, memory)? {
             return Ok(());
         }
+        // If this response was requested again, so were those behind it up to the first early one or the end of
+        // the READ: the missing ones are on their way.
+        let covers_next = !self.early.is_empty()
+            && !self.repair
+            && self.has_gone_back_for(sequence)
+            && entry.received + 1 < entry.packets;
+        if covers_next {
+            self.implied = Some(Implied { missing: sequence + 1, witness: None });
+        }
         self.count_response();
         self.advance(now, sequence + 1, setup, shared)?;
         self.take_in(now, setup, shared)
@@ -186,6 +195,8 @@ impl Requester {
         }
         match self.next_response() {
             Some(missing) if self.peer_repairs && !self.early.is_empty() => {
+                // The early response acknowledges the requests in front of the missing one.
+                self.advance(now, missing, setup, shared)?;
                 self.repair_response(now, missing, None, shared)
             }
             _ => Ok(()),
