@@ -24,6 +24,9 @@
 // requests what is missing next. No other event of the queue pair is processed in between. What was stored stays when
 // the requester goes back N: no response is stored twice.
 //
+// In the same way, a lost request need not cost those behind it, if the peer keeps them and says so in its NAK (the
+// same bit): only the oldest unacknowledged packet is sent again. Its request is found like that of the cursor.
+//
 // Payload from the host's memory is retransmitted from the retransmission buffer (BALBOA 4.2): its first transmission
 // stores a copy in the slot of its queue pair and PSN. The window ensures that outstanding PSNs with payload use
 // different slots, that is, differ modulo the number of slots.
@@ -180,9 +183,12 @@ module requester
     // Whether the response with PSN `response` + N has been stored. That of bit 0 is to be taken; so it is clear in
     // all events but `EventTake`.
     early_t           early;
-    // The missing responses in front of the first early one are to be requested, and whether for the first time.
+    // The oldest unacknowledged packet is to be sent again, alone: for a READ, the missing responses in front of the
+    // first early one are requested. Whether this is the first time, and the serial number of its request, or of an
+    // earlier one.
     logic             repair;
     logic             repair_first;
+    send_serial_t     repair_serial;
     // `implied`: a missing response for which the requester has already gone back. `witness`: the first response
     // behind the gap that arrived after that. If the witness arrives again, the missing response, which was requested
     // before it, has been lost once more.
@@ -212,7 +218,9 @@ module requester
   typedef struct packed {
     logic        notification;
     logic        acknowledge;
-    logic        parts;         // the peer answers for a part of a READ without ending its answer to the whole
+    // The peer needs only what is missing: it answers for a part of a READ without ending its answer to the whole, or
+    // keeps the requests behind a gap.
+    logic        selective;
     logic        atomic;
     logic        marked;
     psn_t        psn;
@@ -441,6 +449,7 @@ module requester
   qpn_t                                    destination1_q;
   logic           [                  15:0] partition1_q;
   ipv4_address_t                           source1_q;
+  send_serial_t                            start1;
   send_serial_t                            serial1;
   // Only the sign bit is read.
   // verilator lint_off UNUSEDSIGNAL
@@ -461,7 +470,7 @@ module requester
     if (header_ready_o) begin
       header1_q.notification <= header_i.opcode == CongestionNotification;
       header1_q.acknowledge <= header_i.opcode == Acknowledge;
-      header1_q.parts <= header_i.acknowledge_request;
+      header1_q.selective <= header_i.acknowledge_request;
       header1_q.atomic <= header_i.opcode == AtomicAcknowledge;
       header1_q.marked <= header_i.marked && header_i.opcode != CongestionNotification;
       header1_q.psn <= header_i.psn;
@@ -474,17 +483,18 @@ module requester
     end
   end
 
-  assign lag1 = ends_head_i - state1.cursor_serial;
-  // While `resync`, the search starts at the queue's head if the head is past the cursor's serial number, because
-  // requests before the head may have been overwritten.
-  assign serial1 = state1.resync && !lag1[$bits(send_serial_t)-1] ? ends_head_i : state1.cursor_serial;
+  assign repair1 = event1_q == EventTurn && state1.repair;
+  assign start1 = repair1 ? state1.repair_serial : state1.cursor_serial;
+  assign lag1 = ends_head_i - start1;
+  // A search starts at the queue's head if the head is past the serial number, because requests before the head may
+  // have been overwritten.
+  assign serial1 = (repair1 || state1.resync) && !lag1[$bits(send_serial_t)-1] ? ends_head_i : start1;
 
   assign plan_read_o = valid_q[1];
   assign plan_index_o = qp_q[1];
-  assign repair1 = event1_q == EventTurn && state1.repair;
   always_comb begin
     plan_serial_o = state1.response_serial;
-    if (event1_q == EventTurn && !state1.repair) plan_serial_o = serial1;
+    if (event1_q == EventTurn) plan_serial_o = serial1;
     else if (event1_q == EventHeader) plan_serial_o = found_serial1;
   end
   assign wait_read_o   = valid_q[1];
@@ -594,7 +604,7 @@ module requester
       common2_q.state <= state1;
       common2_q.head <= ends_head_i;
       common2_q.tail <= ends_tail_i.tail;
-      common2_q.serial <= repair1 ? state1.response_serial : serial1;
+      common2_q.serial <= serial1;
       distances2_q <= '{
           psn: header1_q.psn - state1.unacknowledged,
           sent: state1.sent - state1.unacknowledged,
@@ -616,7 +626,7 @@ module requester
       response_before2_q <= state1.awaited != '0 && psn_before(state1.response, state1.cursor);
       expired2_q <= event1_q == EventTimeOut && state1.timer != WaitNothing && state1.deadline <= now_i;
       base2_q <= state1.response;
-      if (event1_q == EventTurn && !state1.repair) base2_q <= state1.cursor;
+      if (event1_q == EventTurn) base2_q <= state1.repair ? state1.unacknowledged : state1.cursor;
       else if (event1_q == EventHeader) base2_q <= header1_q.psn;
       repair2_q <= repair1;
       ahead2_q <= header1_q.psn - state1.response;
@@ -723,7 +733,8 @@ module requester
     ready2 = may_send2 && !(common2_q.state.resync && skip2)
         && distances2_q.cursor < 24'(common2_q.state.window) && !fenced2 && !full2 && !blocked2_q;
     if (repair2_q) begin
-      ready2 = common2_q.state.state == RequesterReady && common2_q.state.timer != WaitReceiverReady && !blocked2_q;
+      ready2 = common2_q.state.state == RequesterReady && common2_q.state.timer != WaitReceiverReady && !skip2
+          && !blocked2_q;
     end
   end
 
@@ -743,7 +754,7 @@ module requester
   assign expected2 = in_range2 && !common2_q.header.acknowledge && due2 && distances2_q.psn == distances2_q.response;
   assign gap2 = in_range2 && !common2_q.header.acknowledge && due2 && distances2_q.psn > distances2_q.response;
   // The response is behind a missing one, and within reach, and has not been stored.
-  assign early2 = gap2 && common2_q.header.parts && !common2_q.state.failed && !skip2
+  assign early2 = gap2 && common2_q.header.selective && !common2_q.state.failed && !skip2
       && common2_q.state.timer != WaitReceiverReady && ahead2_q < 24'(EarlyResponses)
       && !common2_q.state.early[ahead2_q[EarlyBits-1:0]];
   assign misplaced2 = in_range2 && (common2_q.header.acknowledge ? !known2
@@ -795,7 +806,8 @@ module requester
       second_first3_q <= second_first2_q;
       earlier3_q <= earlier2_q;
       go3_q <= common2_q.kind == EventTurn && ready2;
-      skip3_q <= common2_q.kind == EventTurn && may_send2 && common2_q.state.resync && skip2 && !repair2_q;
+      skip3_q <= common2_q.kind == EventTurn && skip2
+          && (repair2_q ? common2_q.state.state == RequesterReady : may_send2 && common2_q.state.resync);
       // The search for the cursor's request has reached the end of the queue.
       settled3_q <= common2_q.kind == EventTurn && common2_q.state.state == RequesterReady && common2_q.state.resync
           && !exists2_q && !repair2_q;
@@ -873,7 +885,9 @@ module requester
   end
   always_comb begin
     length3 = plan3_q.length;
-    if (plan3_q.operation == OperationRead) length3 = repair3_q && !rest_of_request3 ? missing_bytes3 : rest3;
+    if (plan3_q.operation == OperationRead) begin
+      length3 = repair3_q && common3_q.state.early != '0 && !rest_of_request3 ? missing_bytes3 : rest3;
+    end
   end
   assign stores3 = early3_q && !bad_response3 && !bad_length3;
   assign check3 = (go3_q || stores3 || (expected3_q && !stopped3 && !bad_response3 && !bad_length3))
@@ -969,7 +983,8 @@ module requester
   // verilator lint_on UNUSEDSIGNAL
   psn_t    next_cursor3;
 
-  assign next_cursor3 = has_response3_q ? plan3_q.limit : common3_q.state.cursor + 1'b1;
+  assign next_cursor3 = has_response3_q ? plan3_q.limit
+      : (repair3_q ? common3_q.state.unacknowledged : common3_q.state.cursor) + 1'b1;
 
   // Findings about an answer or a time-out, from stage 4 on.
   typedef struct packed {
@@ -1180,6 +1195,7 @@ module requester
   logic               time_out5;
   logic               retry5;
   logic               repair5;
+  logic               kept5;
   logic               spends5;
   logic               exceeded5;
   logic               rnr_exceeded5;
@@ -1216,8 +1232,9 @@ module requester
   assign refused5 = answer5 && common5_q.header.syndrome[7:5] == 3'b011 && !sequence5;
   assign time_out5 = finding5_q.expired && common5_q.state.timer == WaitAcknowledgement;
   assign retry5 = go_back5 || (sequence5 && !waits5) || time_out5;
-  // Only the missing responses are requested, and the cursor stays.
-  assign repair5 = (go_back5 && (any_early5_q || finding5_q.stores)) || (time_out5 && any_early5_q);
+  // Only what is missing is sent or requested again, and the cursor stays.
+  assign kept5 = sequence5 && !waits5 && common5_q.header.selective;
+  assign repair5 = kept5 || (go_back5 && (any_early5_q || finding5_q.stores)) || (time_out5 && any_early5_q);
   // A time-out shorter than that of the attributes does not count against `retry_count`.
   assign spends5 = retry5 && (common5_q.state.whole || !time_out5);
   assign exceeded5 = spends5 && retries5 == '0;
@@ -1240,6 +1257,7 @@ module requester
     early_t       early;            // which, after this event
     logic         retry;            // the requester goes back or repairs, and a retry is left
     logic         repair;           // it repairs
+    logic         kept;             // because the peer keeps what is behind a lost request
     logic         gap;
     logic         time_out;
     logic         rnr;              // RNR NAK, and a retry is left
@@ -1296,6 +1314,7 @@ module requester
     decision5.early = early5_q;
     decision5.retry = retry5 && !exceeded5;
     decision5.repair = repair5 && !exceeded5;
+    decision5.kept = kept5;
     decision5.gap = decision5.retry && common5_q.kind != EventTimeOut;
     decision5.time_out = decision5.retry && common5_q.kind == EventTimeOut;
     decision5.rnr = rnr5 && !rnr_exceeded5;
@@ -1349,7 +1368,7 @@ module requester
   cycles_t           whole_deadline6;
   logic              soon_whole6;
   logic              asks6;
-  logic              repairs6;  // the packet requests the missing responses
+  logic              repairs6;  // what is missing is sent or requested again
   logic              retreat7;
   logic       [ 6:0] window6;
   logic       [ 7:0] window_acknowledged6;
@@ -1388,10 +1407,11 @@ module requester
     .whole_o(soon_whole6),
     .whole_deadline_o(whole_deadline6),
     .forget_i(common6_q.kind == EventCommand),
-    // The first repair is measured too, so that time-outs follow the round trip even while there are only repairs.
+    // The first repair of a READ is measured too, so that time-outs follow the round trip even while there are only
+    // repairs.
     .sent_i(common6_q.kind == EventTurn && packet6_q.go && asks6
-            && (repairs6 ? common6_q.state.repair_first : !packet6_q.again)),
-    .sent_psn_i(repairs6 ? common6_q.state.response : common6_q.state.cursor),
+            && (repairs6 ? common6_q.state.repair_first && packet6_q.has_response : !packet6_q.again)),
+    .sent_psn_i(repairs6 ? common6_q.state.unacknowledged : common6_q.state.cursor),
     .answered_i(common6_q.kind inside {EventHeader, EventTake} && decision6_q.advances),
     .end_i(decision6_q.unacknowledged),
     .back_i(common6_q.kind inside {EventHeader, EventTake, EventTimeOut} && (decision6_q.rewind || decision6_q.repair)),
@@ -1448,6 +1468,8 @@ module requester
             next6.deadline = asks6 || decision6_q.asked ? soon6 : whole_deadline6;
             next6.whole = (asks6 || decision6_q.asked) ? soon_whole6 : 1'b1;
           end
+        end else if (finding6_q.skip && repairs6) begin
+          next6.repair_serial = common6_q.serial + 1'b1;
         end else if (finding6_q.skip) begin
           next6.cursor_serial = common6_q.serial + 1'b1;
         end else if (finding6_q.settled) begin
@@ -1462,13 +1484,13 @@ module requester
           next6.window_acknowledged = window_acknowledged6;
         end
         next6.unacknowledged = decision6_q.unacknowledged;
+        if (decision6_q.advances) next6.repair = 1'b0;
         next6.retries = decision6_q.retries;
         next6.rnr_retries = decision6_q.rnr_retries;
         // Update of the ring of READs and atomics.
         next6.early = decision6_q.early;
         if (received6) begin
           next6.response = common6_q.state.response + 24'(finding6_q.shift);
-          next6.repair   = 1'b0;
           // The request for the missing responses, if it has been sent, covers those behind this one.
           if (finding6_q.expected && decision6_q.any_early && decision6_q.implied_here && !common6_q.state.repair) begin
             next6.implied = common6_q.state.response + 1'b1;
@@ -1493,8 +1515,10 @@ module requester
           end
         end
         if (decision6_q.repair) begin
-          next6.repair = 1'b1;
-          next6.repair_first = common6_q.kind != EventTimeOut && decision6_q.implied_first;
+          // A requester that has already gone back sends the packet anyway.
+          next6.repair = decision6_q.beyond;
+          next6.repair_first = common6_q.kind != EventTimeOut && (decision6_q.kept || decision6_q.implied_first);
+          next6.repair_serial = decision6_q.kept ? common6_q.head : common6_q.state.response_serial;
         end
         if (decision6_q.rewind) begin
           next6.repair = 1'b0;
@@ -1599,7 +1623,7 @@ module requester
     if (common6_q.kind == EventTurn) begin
       // Whether the packet at the cursor may be sent after a repair is left to the next turn.
       candidate6 = (packet6_q.go && (packet6_q.more || repairs6))
-          || (finding6_q.skip && next6.cursor_serial != common6_q.tail);
+          || (finding6_q.skip && (repairs6 || next6.cursor_serial != common6_q.tail));
     end
   end
 
@@ -1796,7 +1820,7 @@ module requester
   assign outgoing_in = '{
           qp: qp_q[7],
           opcode: opcode7,
-          psn: common7_q.state.repair ? common7_q.state.response : common7_q.state.cursor,
+          psn: common7_q.state.repair ? common7_q.state.unacknowledged : common7_q.state.cursor,
           request: packet7_q.request,
           solicited: packet7_q.solicited,
           remote_address: remote7_q,
@@ -1913,8 +1937,8 @@ module requester
                   || (!common7_q.state.early[0] && common7_q.state.unacknowledged == common7_q.state.response))
           else $error("an event overtakes the responses that are to be taken");
         end
-        assert (!common7_q.state.repair || common7_q.state.early != '0)
-        else $error("a repair in front of nothing");
+        assert (!common7_q.state.repair || psn_before(common7_q.state.unacknowledged, common7_q.state.cursor))
+        else $error("a repair of what is not outstanding");
         assert (!(common7_q.kind == EventHeader && common7_q.state.timer == WaitReceiverReady && !decision7_q.advances
                   && next7_q.timer != WaitReceiverReady))
         else $error("a wait for the receiver ends before its time");

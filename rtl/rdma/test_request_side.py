@@ -310,6 +310,9 @@ class Peer:
         self.outcomes, self.placed = {}, {}
         # This peer answers for a part of a READ without ending its answer to the whole, and says so.
         self.parts = chance.random() < 0.7
+        # It keeps requests behind a gap, and says so.
+        self.keeps = chance.random() < 0.5
+        self.kept = {}
         # The number of the request whose response each byte of memory has.
         self.memory = {}
         self.completed = []
@@ -413,9 +416,11 @@ class Peer:
         psn = packet["psn"]
         distance = after(psn, self.expected)
         if distance > 0:
+            keeps = self.keeps and not self.waiting
+            if keeps:
+                self.kept[psn] = packet
             if not self.reported and (not self.waiting or self.talkative):
-                self.reported = True
-                self.answer(0x11, self.expected, syndrome=0x60)
+                self.report(keeps)
             return
         if distance < 0:
             if request["operation"] == 2:
@@ -442,6 +447,15 @@ class Peer:
             if self.outgoing and self.outgoing[-1][0] == 0x11 and self.outgoing[-1][2].get("syndrome") == 0x1F:
                 self.outgoing.pop()
             self.answer(0x11, psn, syndrome=0x1F)
+        self.kept = {kept: value for kept, value in self.kept.items() if after(kept, self.expected) >= 0}
+        if self.expected in self.kept:
+            self.receive(self.kept.pop(self.expected))
+        elif self.kept and not self.reported:
+            self.report(keeps=True)
+
+    def report(self, keeps):
+        self.reported = True
+        self.answer(0x11, self.expected, syndrome=0x60, acknowledge_request=keeps)
 
     def respond(self, request, number, count):
         packets = min(request["packets"], number + max(1, count))
@@ -1108,6 +1122,45 @@ async def only_missing_responses_are_requested_again(dut):
     places = [verdict["address"] for verdict in surroundings.verdicts if verdict["place"]]
     assert sorted(places) == [0x1000 * read + 256 * part for read in range(4) for part in range(3)]
     assert surroundings.counters["implied_nak_seq_err"] == surroundings.counters["completer_retry_err"] == 4
+
+
+@cocotb.test()
+async def only_a_lost_request_is_sent_again_to_a_peer_that_keeps_the_others(dut):
+    surroundings = Bench(dut)
+    await surroundings.start()
+    await surroundings.connect(3, 100, max_rd_atomic=16)
+    for number in range(3):
+        surroundings.posts.append(posted(qp=3, id=number, length=3 * 256))
+    surroundings.posts.append(posted(qp=3, id=3, operation=2, length=300))
+    surroundings.posts.append(posted(qp=3, id=4, operation=0, length=8))
+    await surroundings.settle()
+    assert sent(surroundings) == [*range(100, 110), 111]
+
+    async def refuse(psn, **values):
+        surroundings.header(3, 0x11, psn, syndrome=0x60, **values)
+        await surroundings.settle()
+        return [(OPCODES[packet["opcode"]], packet["psn"]) for packet in surroundings.transmitted]
+
+    # Its request is not the oldest one that is queued, and the packet is in its middle, its end, and all of it.
+    assert await refuse(104, acknowledge_request=1) == [("WRITE_MIDDLE", 104)]
+    assert surroundings.transmitted[0]["acknowledge_request"]
+    surroundings.transmitted.clear()
+    assert await refuse(108, acknowledge_request=1) == [("WRITE_LAST", 108)]
+    surroundings.transmitted.clear()
+    assert await refuse(109, acknowledge_request=1) == [("READ_REQUEST", 109)]
+    assert surroundings.transmitted[0]["length"] == 300
+    surroundings.transmitted.clear()
+    # What a second peer does not keep is sent again.
+    assert await refuse(109) == [("READ_REQUEST", 109), ("SEND_ONLY", 111)]
+    surroundings.transmitted.clear()
+    # The requester has gone back, and is told before it has sent the packet: it sends it once.
+    surroundings.header(3, 0x11, 109, syndrome=0x60)
+    assert await refuse(109, acknowledge_request=1) == [("READ_REQUEST", 109), ("SEND_ONLY", 111)]
+    respond(surroundings, 109)
+    respond(surroundings, 110, length=44)
+    surroundings.header(3, 0x11, 111, syndrome=0x1F)
+    await surroundings.settle()
+    assert [(c["id"], c["status"]) for c in surroundings.completions] == [(number, 0) for number in range(5)]
 
 
 @cocotb.test()
