@@ -227,6 +227,7 @@ compare: build ## Measure against Redis, etcd and PostgreSQL on this machine (ne
 	@$(CARGO) build --release --locked --manifest-path peers/Cargo.toml
 	@peers/compare.py
 	@peers/compare_redis.py
+	@peers/compare_failover.py
 	@peers/compare_transactions.py
 
 clean: ## Remove what was built

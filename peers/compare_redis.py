@@ -94,13 +94,17 @@ def start_redis(folder):
     return Servers("redis", commands, folder, ("127.0.0.1", ports[0]), ready)
 
 
+def only_store(config):
+    """Removes all engines but the store from a configuration, because Redis is only a store. Returns the nodes' hosts."""
+    text = re.sub(r"(?ms)^# [^\n]*\n\[(transactions|lock|\[object\]|\[log\])\]\n.*?(?=^\n|\Z)", "", config.read_text())
+    config.write_text(text)
+    return re.findall(r'(?m)^\[\[node\]\]\naddress = "([0-9.]+)"', text)
+
+
 def start_weft(folder):
     subprocess.run([WEFT, "init", "--redis", "--nodes", "3", "--dir", folder], check=True, capture_output=True)
     config = folder / "weft.toml"
-    # Remove all engines but the store, because Redis is only a store.
-    text = re.sub(r"(?ms)^# [^\n]*\n\[(transactions|lock|\[object\]|\[log\])\]\n.*?(?=^\n|\Z)", "", config.read_text())
-    config.write_text(text)
-    address = re.search(r'(?m)^\[\[node\]\]\naddress = "([0-9.]+)"', text)[1]
+    address = only_store(config)[0]
     commands = [[WEFT, "start", "--config", config, "--node", str(node)] for node in range(3)]
     return Servers("weft", commands, folder, (address, 6379), (b"SET a a\r\nWAIT 2 1000\r\n", b"+OK\r\n:2\r\n"))
 
