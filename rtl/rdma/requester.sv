@@ -269,7 +269,10 @@ module requester
   logic      [     5:0] fail_level;
   logic                 room;
   logic                 room_q;
+  // Whether takes wait: `take_valid`, from a register, because it is in front of the longest paths.
+  logic                 take_waits_q;
   logic                 take_valid;
+  logic                 take_enters7;
   logic      [     3:0] take_level;
   qp_index_t            take_qp;
   logic                 transmit_room;
@@ -303,7 +306,7 @@ module requester
 
   assign header_qp = header_i.destination_qp[IndexBits-1:0];
   // What was stored early is taken before any other event enters.
-  assign room = ready_o && room_q && !take_valid;
+  assign room = ready_o && room_q && !take_waits_q;
   // Only as many packets are made in advance as keep the transmit path busy: if a packet is lost, all that wait
   // behind it are sent in vain. The comparisons are registered and thus describe the previous cycle. If a turn has
   // entered since (`turns_q[1]`), the comparison with the lower limit applies.
@@ -322,7 +325,7 @@ module requester
     enter = 1'b1;
     enter_event = EventCommand;
     enter_qp = command_i.qp;
-    if (take_valid) begin
+    if (take_waits_q) begin
       enter = room_q;
       enter_event = EventTake;
       enter_qp = take_qp;
@@ -353,7 +356,9 @@ module requester
 
   assign command_ready_o = enter && enter_event == EventCommand;
   assign expired_ready_o = enter && enter_event == EventTimeOut;
-  assign header_ready_o = enter && enter_event == EventHeader;
+  // The same as `enter && enter_event == EventHeader`, with fewer levels of logic.
+  assign header_ready_o = header_free && (header_turn_q || !turn_waits)
+      && !command_free && !query_free && !expired_free;
   assign turn_ready_o = enter && enter_event == EventTurn;
 
   assign table_read_o = enter;
@@ -1358,8 +1363,13 @@ module requester
   logic              take6;  // stored responses may be next in order, or behind what is missing next
   logic              take7_q;
   logic              waiting6;  // behind a fence, or for a responder resource, as far as known in this stage
+  logic              ready6;
+  // Whether a turn is useful, and whether it is unless the request at the cursor has to wait.
   logic              candidate6;
+  logic              candidate_unless6;
   logic              candidate7_q;
+  logic              candidate_unless7_q;
+  logic              waiting7_q;
   logic              timer_set6;
   logic              timer_set7_q;
   advance_t          advance6;
@@ -1617,10 +1627,12 @@ module requester
     endcase
     // Whether a turn is useful now, apart from the window. After going back it is useful as long as there are
     // requests.
-    candidate6 = next6.state == RequesterReady && next6.timer != WaitReceiverReady
-        && (next6.repair || (!next6.failed && !waiting6
-            && (next6.resync ? next6.cursor_serial != common6_q.tail : finding6_q.exists)));
+    ready6 = next6.state == RequesterReady && next6.timer != WaitReceiverReady;
+    candidate6 = ready6 && next6.repair;
+    candidate_unless6 = ready6 && !next6.failed
+        && (next6.resync ? next6.cursor_serial != common6_q.tail : finding6_q.exists);
     if (common6_q.kind == EventTurn) begin
+      candidate_unless6 = 1'b0;
       // Whether the packet at the cursor may be sent after a repair is left to the next turn.
       candidate6 = (packet6_q.go && (packet6_q.more || repairs6))
           || (finding6_q.skip && (repairs6 || next6.cursor_serial != common6_q.tail));
@@ -1635,6 +1647,8 @@ module requester
       decision7_q <= decision6_q;
       next7_q <= next6;
       candidate7_q <= candidate6;
+      candidate_unless7_q <= candidate_unless6;
+      waiting7_q <= waiting6;
       timer_set7_q <= timer_set6;
       take7_q <= take6;
       advance7_q <= advance6;
@@ -1697,7 +1711,14 @@ module requester
     end
   end
 
-  assign ring_write7 = valid_q[7] && sends7 && packet7_q.new_awaited;
+  assign ring_write7  = valid_q[7] && sends7 && packet7_q.new_awaited;
+
+  assign take_enters7 = valid_q[7] && take7_q && !fault7;
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) take_waits_q <= 1'b0;
+    else take_waits_q <= take_enters7 || take_level > 4'd1 || (take_level == 4'd1 && !room_q);
+  end
 
   // At most as many takes wait as there are stages, since nothing else enters meanwhile.
   fifo #(
@@ -1706,7 +1727,7 @@ module requester
   ) u_takes (
     .clk_i,
     .rst_ni,
-    .in_valid_i (valid_q[7] && take7_q && !fault7),
+    .in_valid_i (take_enters7),
     // verilator lint_off PINCONNECTEMPTY
     .in_ready_o (),
     // verilator lint_on PINCONNECTEMPTY
@@ -1734,7 +1755,8 @@ module requester
       timer_set_q    <= 1'b0;
       command_done_q <= 1'b0;
     end else begin
-      activate_q <= valid_q[7] && candidate7_q && !fault7 && !retreat7 && (common7_q.kind == EventTurn || window_open7);
+      activate_q <= valid_q[7] && (candidate7_q || (candidate_unless7_q && !waiting7_q)) && !fault7 && !retreat7
+          && (common7_q.kind == EventTurn || window_open7);
       timer_set_q <= valid_q[7] && ((timer_set7_q && !retreat7) || fault7);
       command_done_q <= valid_q[7] && common7_q.kind == EventCommand;
     end
@@ -1916,10 +1938,14 @@ module requester
   end
 
   assign idle_o = ready_o && valid_q == '0 && !turn_valid_i && !header_valid_i && !expired_valid_i && !command_valid_i
-      && !query_valid_i && !query_busy_q && !take_valid && !verdict_valid_o && !transmit_valid_o && !fail_valid_o
+      && !query_valid_i && !query_busy_q && !take_waits_q && !verdict_valid_o && !transmit_valid_o && !fail_valid_o
       && !activate_q && !timer_set_q;
 
   always_ff @(posedge clk_i) begin
+    if (rst_ni) begin
+      assert (take_waits_q == take_valid)
+      else $error("the register of waiting takes differs from their queue");
+    end
     if (rst_ni && valid_q[7]) begin
       assert (!verdict_level[5] && !transmit_level[5] && !fail_level[5] && !(take_level[3] && take7_q))
       else $error("no room for an effect");
