@@ -106,7 +106,8 @@ class Cluster:
         end = time.monotonic() + HEAL_S
         while not self.is_well():
             if time.monotonic() > end:
-                raise SystemExit(f"compare: {self.name} does not recover: look at the logs in {self.folder}")
+                last = [f"{name}: {(self.folder / f'{name}.log').read_text()[-500:]}" for name in self.running]
+                sys.exit("\n".join([f"compare: {self.name} does not recover within {HEAL_S} s", *last]))
             time.sleep(0.2)
 
     def stop(self):

@@ -94,7 +94,7 @@ pub enum NodeError {
     /// The file with its data cannot be used.
     #[error("data_dir: {0}")]
     Disk(String),
-    /// The memory of its tables is not to be had at start.
+    /// The memory of its tables cannot be taken at start.
     #[error(
         "[cluster] tables: the memory cannot be taken ({0}): configure smaller tables, or take it \"on-demand\""
     )]
