@@ -15,25 +15,27 @@ module memory_bounds
   localparam int unsigned RegisterBits = $clog2(512);
   localparam int unsigned OnChipBits = $clog2(OnChipBytes);
 
+  // Every transfer has at least one byte. The address of its last byte is computed, not the address behind it: the
+  // memories' sizes are powers of two, so a carry tells that the last byte is outside, without a test for zero.
+
   // Offset of the last byte from the start of the transfer's first beat.
-  /* verilator lint_off UNUSEDSIGNAL */  // the position within the last beat
+  /* verilator lint_off UNUSEDSIGNAL */  // the position within the last beat, and offsets within the memories
   logic [        12:0] end_byte;
+  logic [        13:0] register_last;
+  logic [OnChipBits:0] on_chip_last;
   /* verilator lint_on UNUSEDSIGNAL */
-  logic [OnChipBits:0] past;  // address of the byte behind the last
 
   assign end_byte = 13'(transfer_i.address[5:0]) + transfer_i.bytes - 13'd1;
   assign beats_o = end_byte[12:6];
-  assign past = (OnChipBits + 1)'(transfer_i.address[OnChipBits-1:0]) + (OnChipBits + 1)'(transfer_i.bytes);
+  assign register_last = 14'(transfer_i.address[RegisterBits-1:0]) + 14'(transfer_i.bytes) - 14'd1;
+  assign on_chip_last = (OnChipBits + 1)'(transfer_i.address[OnChipBits-1:0]) + (OnChipBits + 1)'(transfer_i.bytes)
+      - (OnChipBits + 1)'(1);
 
   always_comb begin
     unique case (target_i)
-      TargetRegister: begin
-        outside_o = transfer_i.address[47:RegisterBits] != '0 || past > (OnChipBits + 1)'(1 << RegisterBits);
-      end
-      TargetOnChip: begin
-        outside_o = transfer_i.address[47:OnChipBits] != '0 || past > (OnChipBits + 1)'(1 << OnChipBits);
-      end
-      default: outside_o = 1'b0;
+      TargetRegister: outside_o = transfer_i.address[47:RegisterBits] != '0 || register_last[13:RegisterBits] != '0;
+      TargetOnChip:   outside_o = transfer_i.address[47:OnChipBits] != '0 || on_chip_last[OnChipBits];
+      default:        outside_o = 1'b0;
     endcase
   end
 
