@@ -116,6 +116,7 @@ model: build ## Check the store, the consensus, the log and the register: small 
 cluster: build ## Nodes as a user starts them, killed in turn: two engines alone, then all at once under a checked load
 	tests/cluster.sh
 	tests/engines.sh
+	tests/exits.sh
 	tests/keepers.sh
 	tests/sealed.sh
 	tests/durable.sh

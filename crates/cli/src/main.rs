@@ -115,6 +115,9 @@ enum Command {
     Completions(manual::CompletionsArguments),
     /// Write manual pages
     Man(manual::ManArguments),
+    /// The watcher of a node, which starts this process itself
+    #[command(name = process::WATCHER_COMMAND, hide = true)]
+    WatchExit(process::WatcherArguments),
     /// The clients of a bench, which starts this process itself
     #[command(name = CLIENT_COMMAND, hide = true)]
     BenchClient(process::ClientArguments),
@@ -149,6 +152,7 @@ impl Command {
             Self::Report(arguments) => arguments.run(),
             Self::Completions(arguments) => arguments.run(Cli::command()),
             Self::Man(arguments) => arguments.run(Cli::command()),
+            Self::WatchExit(arguments) => arguments.run(),
             Self::BenchClient(arguments) => arguments.run(),
             Self::BenchRdmaServer(arguments) => arguments.run_rdma_server(),
         }

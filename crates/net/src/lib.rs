@@ -73,6 +73,7 @@ mod device;
 mod directory;
 mod disk;
 mod drive;
+mod exit_watch;
 mod frame_port;
 mod identification;
 mod inside;
@@ -107,12 +108,13 @@ pub use device::{Context, Device, FrameDevice, SocketDevice};
 pub use directory::{Directory, DirectoryError};
 pub use disk::{FileDisk, FileDiskError};
 pub use drive::{Endpoint, run};
+pub use exit_watch::{ExitWatch, WatchError, watch_exit};
 pub use frame_port::{FramePort, PacketPort, TapPort, XdpPort};
 pub use membership::{
     MembershipError, StoreState, found_coordinators, run_membership, run_membership_storing,
 };
 pub use metrics::MetricsError;
-pub use node::{Node, NodeError, run_node};
+pub use node::{Node, NodeError, run_node, run_watched_node};
 pub use outgoing::Outgoing;
 pub use poll::{IdlePolicy, Poller, Ready};
 pub use port::{

@@ -24,6 +24,7 @@ use weft_waist::{NodeId, View};
 use crate::announcement::{Announcement, Announcer, name_of};
 use crate::cluster_card::ClusterCard;
 use crate::data::open_log;
+use crate::exit_watch::ExitWatch;
 use crate::inside;
 use crate::membership::{MembershipHost, NodeKeeper};
 use crate::metrics::{Board, MetricsError, MetricsServer};
@@ -180,6 +181,7 @@ pub struct Node<'a> {
     next_publish: Instant,
     oversize: OversizeMonitor,
     strangers: u64,
+    exit_watch: Option<ExitWatch>,
     failure: Option<NodeError>,
     stop: &'a Stop,
 }
@@ -289,6 +291,7 @@ impl<'a> Node<'a> {
             next_publish: Instant::ZERO,
             oversize: OversizeMonitor::new(config.node),
             strangers: 0,
+            exit_watch: None,
             failure: None,
             stop,
         };
@@ -531,6 +534,9 @@ impl<'a> Node<'a> {
 
     /// Logs what has changed since the last call.
     fn report(&mut self, now: Instant) {
+        if let Some(watch) = &mut self.exit_watch {
+            watch.note(self.node.incarnation());
+        }
         let at = (self.node.view(), self.role());
         if self.announced.unwrap_or((View::default(), Role::Outside)) != at {
             self.announced = Some(at);
@@ -703,10 +709,23 @@ impl Endpoint<SocketAddr> for Node<'_> {
 /// # Errors
 /// Why the node cannot run, in one line with the remedy.
 pub fn run_node(config: &NodeConfig, registry: &Registry<'_>, stop: &Stop) -> Result<(), NodeError> {
+    run_watched_node(config, registry, stop, None)
+}
+
+/// As [`run_node`], for a node with a watcher.
+///
+/// # Errors
+/// As [`run_node`].
+pub fn run_watched_node(
+    config: &NodeConfig,
+    registry: &Registry<'_>,
+    stop: &Stop,
+    exit_watch: Option<ExitWatch>,
+) -> Result<(), NodeError> {
     let Some(own) = own_address(&config.own().address, config.family(), stop)? else { return Ok(()) };
     let clock = Clock::starting_now();
     let Some(keeper) = NodeKeeper::open(config, own, fresh_incarnation())? else {
-        return run_engines(config, own, registry, (clock, stop));
+        return run_engines(config, own, registry, (clock, stop), exit_watch);
     };
     let engines_ended = Stop::new()?;
     let log = tracing::dispatcher::get_default(Clone::clone);
@@ -716,7 +735,7 @@ pub fn run_node(config: &NodeConfig, registry: &Registry<'_>, stop: &Stop) -> Re
             stop.request();
             kept
         });
-        let ended = run_engines(config, own, registry, (clock, stop));
+        let ended = run_engines(config, own, registry, (clock, stop), exit_watch);
         // The keeper has stayed to confirm that the node leaves.
         engines_ended.request();
         let kept = keeper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -730,10 +749,12 @@ fn run_engines(
     own: IpAddr,
     registry: &Registry<'_>,
     (clock, stop): (Clock, &Stop),
+    exit_watch: Option<ExitWatch>,
 ) -> Result<(), NodeError> {
     config.cores.core.map_or(Ok(()), keep_to_core)?;
     let policy = IdlePolicy::share_then_sleep(config.cores.spin);
     let (mut node, mut ports) = Node::open(config, own, registry, (clock, stop))?;
+    node.exit_watch = exit_watch;
     run(&mut node, &mut ports, clock, policy, stop)?;
     // Clients of Redis continue at other nodes.
     node.redis = None;
@@ -745,6 +766,9 @@ fn run_engines(
         let done = Stop::new()?;
         let mut leaving = Leaving { node: &mut node, until: now + LEAVE_TIMEOUT, done: &done };
         run(&mut leaving, &mut ports, clock, IdlePolicy::SLEEP, &done)?;
+        if let Some(watch) = node.exit_watch.as_mut().filter(|_| node.node.has_left()) {
+            watch.note_left();
+        }
     }
     if let Err(error) = node.close_records() {
         node.fail(error);

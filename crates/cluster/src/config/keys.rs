@@ -132,7 +132,7 @@ pub(super) const LEASE_MS: Key = number(
     "lease_ms",
     (1, LEASE_MAX.as_ns() / MS),
     Default::Number(DEFAULT_LEASE.as_ns() / MS),
-    "how long a lease lasts: a crash stops writes for about that long",
+    "how long a lease lasts: the failure of a machine stops writes for about that long",
 );
 pub(super) const STATE_FILE: Key = Key {
     name: "state_file",
