@@ -85,6 +85,7 @@ campaign: build ## A slice of the fault campaign
 	$(WEFT) sim kv --nodes 3 --seeds 2..2 --faults all --nic rtl --rtl-nodes 0
 	$(WEFT) sim kv --nodes 3 --seeds 1..1 --faults all --nic rtl --engine host
 	$(WEFT) sim kv --nodes 5 --seeds 1..2 --faults all --psp
+	$(WEFT) sim kv --nodes 3 --seeds 3..3 --faults all --psp --nic rtl --rtl-nodes 0
 	$(WEFT) sim kv --nodes 4 --seeds 1..4 --faults partial_partition
 	$(WEFT) sim rounds --nodes 5 --seeds 1..2 --faults all --psp
 	$(WEFT) sim rounds --nodes 5 --seeds 1..10 --faults all
@@ -92,6 +93,7 @@ campaign: build ## A slice of the fault campaign
 	$(WEFT) sim rounds --nodes 8 --seeds 1..3 --faults all
 	$(WEFT) sim rounds --nodes 5 --seeds 1..6 --faults all --service register
 	$(WEFT) sim rounds --nodes 5 --seeds 1..2 --faults all --nic rtl
+	$(WEFT) sim rounds --nodes 3 --seeds 1..1 --faults all --nic rtl --psp
 	$(WEFT) sim smr --nodes 3 --seeds 1..10 --faults all
 	$(WEFT) sim smr --nodes 5 --seeds 1..6 --faults all
 	$(WEFT) sim rdt --nodes 3 --seeds 1..20 --faults all
@@ -210,6 +212,10 @@ nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesi
 	for nodes in 2 3 4 5 7; do $(WEFT) sim lock --nodes $$nodes --seeds 1..300 --faults all; done
 	$(WEFT) sim kv --nodes 5 --seeds 1..820 --faults all --psp
 	for nodes in 3 5 8; do $(WEFT) sim rounds --nodes $$nodes --seeds 1..200 --faults all --psp; done
+	$(WEFT) sim kv --nodes 3 --seeds 1..20 --faults all --psp --nic rtl
+	$(WEFT) sim kv --nodes 5 --seeds 21..25 --faults all --psp --nic rtl
+	$(WEFT) sim kv --nodes 3 --seeds 31..40 --faults all --psp --nic rtl --rtl-nodes 1
+	$(WEFT) sim rounds --nodes 5 --seeds 1..50 --faults all --psp --nic rtl
 	$(CARGO) test --release --locked -p weft-service -p weft-nic --test tests -- --ignored
 	$(WEFT) bench rounds --nodes 3 --rounds 10000000
 	$(CARGO) test --release --locked -p weft-conformance --test tests -- --ignored

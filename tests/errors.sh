@@ -176,6 +176,8 @@ expect 'unexpected argument' "$weft" check smr --nodes 3
 expect 'unexpected argument' "$weft" check register --nodes 3
 expect 'unexpected argument' "$weft" check kv --nodes 3
 expect 'cannot be used with' "$weft" sim kv --keepers --psp
+expect 'choose at most 7 nodes' "$weft" sim kv --nodes 8 --nic rtl --psp
+expect 'leave out --engine host, or --psp' "$weft" sim kv --nodes 3 --nic rtl --engine host --psp
 expect 'kv is named twice' "$weft" bench compare --engines kv,kv
 expect 'cannot be read' "$weft" check history nowhere.jsonl
 header='{"history":"key-value","format":1,"start":"empty","operations":2}'

@@ -209,6 +209,32 @@ fn engines_in_gates_survive_the_loss_of_a_leader() {
     assert!(run.counters["rtl_view_changes"] > 0, "{:?}", run.counters);
 }
 
+/// The card of node 1 is in gates and seals frames; that of node 0 is software. Node 1 restarts before the keys change,
+/// so it must get other ones.
+#[test]
+#[cfg_attr(not(feature = "gateware"), ignore = "this build has no gateware")]
+fn a_card_in_gates_seals_frames_with_the_keys_of_its_incarnation() {
+    let plan = "[[fault]]\nkind = \"crash\"\nat_us = 21000\nmachine = \"node1\"\n\
+                [[fault]]\nkind = \"restart\"\nat_us = 27000\nmachine = \"node1\"\n";
+    let store = StoreSubject { psp: true, ..StoreSubject::new(NodeNic::Rtl(NodeSet::from_bits(0b10))) };
+    let runs = Campaign { plan: Some(FaultPlan::parse(plan).unwrap()), ..Campaign::new(2, 1..=1) };
+    let result = campaign(&runs, &store);
+    assert_eq!((result.checked, result.findings.violations), ("linearizable", vec![]));
+    let sealed = result.psp.expect("frames are sealed");
+    for name in ["psp_sealed", "psp_opened", "rtl_psp_sealed", "rtl_psp_opened"] {
+        assert!(sealed.counters[name] > 1_000, "{name}: {:?}", sealed.counters);
+    }
+    // Twelve generations, between two nodes and four machines of clients.
+    assert!(sealed.keys > 12 * 2 * 9, "{} keys", sealed.keys);
+    #[cfg(feature = "planted-bugs")]
+    {
+        let planted = Planted { bug: Some(NodeBug::KeysOfFormerLife) };
+        let result = campaign(&Campaign { planted, ..runs }, &store);
+        let found = &result.findings.violations[0].what;
+        assert!(found.contains("nonce"), "{found}");
+    }
+}
+
 /// In these plans a replica becomes reachable while the only other replica has just crashed and still has a
 /// lease. A membership service that relies on this lease would remove the last copy.
 #[test]

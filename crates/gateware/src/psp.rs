@@ -14,6 +14,9 @@ use crate::package::{self, PspCommand, PspEvents};
 /// Capacity in beats of the queue between card and `psp_port`, as in `weft_nic_psp`.
 const QUEUE: usize = 2;
 
+/// Cycles until a register write has taken effect.
+const WRITE_CYCLES: u32 = 4;
+
 /// Index of the first power of the hash key among an association's keys.
 const FIRST_POWER: u8 = 16;
 
@@ -29,6 +32,8 @@ pub(crate) struct PspPort {
     opened: Option<(Beat, bool)>,
     /// Register writes to do, one in each cycle.
     writes: VecDeque<(u8, u32)>,
+    /// Cycles since anything entered.
+    idle_cycles: u32,
     counters: Counters,
     driver: Driver,
 }
@@ -60,6 +65,7 @@ impl PspPort {
             queue: VecDeque::with_capacity(QUEUE),
             opened: None,
             writes: VecDeque::from([port]),
+            idle_cycles: 0,
             counters: Counters::default(),
             driver: Driver { free, ..Driver::default() },
         }
@@ -94,8 +100,14 @@ impl PspPort {
         self.outputs.idle_o != 0 && self.queue.is_empty() && self.opened.is_none() && self.writes.is_empty()
     }
 
-    /// Simulates one cycle. Takes a beat of the MAC, and returns the beat that is offered to the MAC.
+    /// Simulates one cycle. Takes a beat of the MAC, and returns the beat that is offered to the MAC. The module's
+    /// clock stands still while nothing is inside.
     pub(crate) fn step(&mut self, time_ps: u64, received: Option<&Beat>, mac_ready: bool) -> Option<Beat> {
+        let is_idle = received.is_none() && self.is_idle();
+        self.idle_cycles = if is_idle { self.idle_cycles.saturating_add(1) } else { 0 };
+        if self.idle_cycles > WRITE_CYCLES {
+            return None;
+        }
         let inputs = &mut self.inputs;
         inputs.write_valid_i = 0;
         if let Some((register, value)) = self.writes.pop_front() {

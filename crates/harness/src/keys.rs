@@ -16,7 +16,9 @@ use std::rc::Rc;
 
 use serde::Serialize;
 use weft_service::Seal;
-use weft_service::psp::{Change, Cipher, Key, Nonces, Psp, PspConfig, PspHeader, TAG_BYTES, UDP_PORT};
+use weft_service::psp::{
+    ASSOCIATIONS, Change, Cipher, Key, Nonces, Psp, PspConfig, PspHeader, TAG_BYTES, UDP_PORT,
+};
 use weft_sim::{Direction, Machine, MachineId, Stream, Tap};
 use weft_time::{Duration, Instant};
 use weft_waist::{Epoch, NODES_MAX, NodeId, View};
@@ -27,6 +29,9 @@ use crate::{ClusterHost, Planted, add_counts};
 
 /// SPI slots for each sender. Three generations of keys are valid at a time.
 const PLACES: usize = 4;
+
+/// Largest number of nodes and machines of clients whose keys the table of a card in gates has room for.
+pub const MACHINES_IN_GATES: usize = ASSOCIATIONS / PLACES;
 
 /// A machine, as an index into [`Keys::stations`], and its incarnation.
 type Life = (usize, u64);
@@ -181,9 +186,14 @@ impl KeyHolder {
         Self { keys: Rc::clone(keys), machine, held: BTreeMap::new() }
     }
 
-    /// The PSP of the card.
+    /// The PSP parameters of the card.
+    pub fn config(&self) -> PspConfig {
+        self.keys.borrow().config()
+    }
+
+    /// The PSP of a card in software.
     pub fn psp(&self) -> Psp {
-        Psp::new(self.keys.borrow().config())
+        Psp::new(self.config())
     }
 
     /// Called when the machine is a member of this view with the incarnation `own`. Calls `submit` with each

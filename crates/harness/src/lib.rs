@@ -54,7 +54,7 @@ pub use counts::{add_counts, faults_of};
 pub use findings::{Findings, Violation};
 pub use host::{NodeHost, NodeProgram, SimulatedHalf, StatusChange, Views};
 pub use keepers::{CoordinatorMachine, KeeperMachine};
-pub use keys::{KeyHolder, Keys, Sealed, SealedClients, SharedKeys, Watch};
+pub use keys::{KeyHolder, Keys, MACHINES_IN_GATES, Sealed, SealedClients, SharedKeys, Watch};
 pub use membership::{Disk, MembershipMachine, SharedDisk};
 pub use node_campaign::{DRIFT_PPM, LEASE, NODE_TIMES, NodeFigures, OnNodes};
 #[cfg(feature = "planted-bugs")]

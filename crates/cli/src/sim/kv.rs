@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use weft_bench::disks::has_disks;
 use weft_bench::kv::simulated::{NodeNic, StoreFigures, StoreSubject};
 use weft_cluster::KvConfig;
-use weft_results::NicModel;
+use weft_harness::MACHINES_IN_GATES;
 use weft_results::table::grouped;
 use weft_time::Duration;
 
@@ -54,6 +54,21 @@ pub(crate) struct KvOptions {
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_disk_bug)]
     disk_bug: Option<weft_bench::kv::simulated::DiskBug>,
+}
+
+/// Checks that cards in gates can have the keys of all machines: those of the nodes and of at least one of clients.
+fn fit_keys_into_gates(nic: &NodeNic, nodes: usize) -> Result<(), Failure> {
+    match nic {
+        NodeNic::Rtl(_) if nodes >= MACHINES_IN_GATES => Err(Failure::new(format!(
+            "with --psp the gateware has keys for {MACHINES_IN_GATES} machines, of which one is for clients; \
+             choose at most {} nodes, or --nic soft",
+            MACHINES_IN_GATES - 1
+        ))),
+        NodeNic::RtlBeforeHost => Err(Failure::new(
+            "with --engine host nobody installs keys in the card; leave out --engine host, or --psp",
+        )),
+        NodeNic::Rtl(_) | NodeNic::Soft(_) => Ok(()),
+    }
 }
 
 /// When a write is answered.
@@ -119,10 +134,8 @@ impl EngineOptions for KvOptions {
             conduct.runs.keepers = KEEPERS;
         }
         let nic = self.nic.choose(conduct.runs.nodes, self.ground.profile)?;
-        if self.psp && nic.model() == NicModel::Rtl {
-            return Err(Failure::new(
-                "the gateware of campaigns does not seal frames yet; choose --nic soft or leave --psp out",
-            ));
+        if self.psp {
+            fit_keys_into_gates(&nic, conduct.runs.nodes)?;
         }
         if conduct.runs.kinds.has_disks() && !matches!(nic, NodeNic::Soft(_)) {
             return Err(Failure::new(

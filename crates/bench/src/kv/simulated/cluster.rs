@@ -8,9 +8,10 @@ use weft_check::{Cut, History};
 use weft_cluster::ServiceParameters;
 use weft_harness::{
     ClientMachine, Cluster as Nodes, ClusterHost, ClusterMachine, ClusterShape, DRIFT_PPM, Keys, LEASE,
-    Planted, StatusChange, clock,
+    MACHINES_IN_GATES, Planted, StatusChange, clock,
 };
 use weft_kv::{Parameters, ReadPolicy};
+use weft_results::NicModel;
 use weft_results::histogram::Recorder;
 use weft_sim::{FaultPlan, MachineId, NetworkProfile, PlanError};
 use weft_time::{Duration, Instant};
@@ -91,7 +92,7 @@ impl Cluster {
     /// The fault plan does not fit the cluster.
     pub(super) fn new(parameters: &ClusterParameters) -> Result<Self, PlanError> {
         let network = parameters.network.with_cables();
-        let client_machines = parameters.load.clients().min(CLIENT_MACHINES_MAX);
+        let client_machines = client_machines(parameters);
         let stations = (0..parameters.nodes)
             .map(ClusterHost::node)
             .chain(ClusterHost::membership(parameters.keepers))
@@ -266,6 +267,19 @@ fn disks(parameters: &ClusterParameters) -> Option<StoreDisks> {
     #[cfg(feature = "planted-bugs")]
     let disks = disks.with_planted_bug(parameters.disk_bug);
     Some(disks)
+}
+
+/// Number of client machines: fewer than [`CLIENT_MACHINES_MAX`] if cards in gates have no room for so many keys.
+fn client_machines(parameters: &ClusterParameters) -> u32 {
+    let machines = parameters.load.clients().min(CLIENT_MACHINES_MAX);
+    if parameters.psp && parameters.nic.model() == NicModel::Rtl {
+        assert!(
+            parameters.nodes < MACHINES_IN_GATES,
+            "cards in gates have keys for 8 nodes and client machines"
+        );
+        return machines.min((MACHINES_IN_GATES - parameters.nodes) as u32);
+    }
+    machines
 }
 
 fn driver(parameters: &ClusterParameters, index: u32, machines: u32) -> Driver {

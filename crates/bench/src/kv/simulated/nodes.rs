@@ -307,6 +307,7 @@ impl NodeBuilder {
                 NodeMachine::Rtl(NicMachine::new(nic, host, &CostProfile::GATEWARE))
             }
             NodeNic::RtlBeforeHost => {
+                assert!(self.keys.is_none(), "the lease holder has no access to the keys of the card");
                 let host = HostedMachine::new(software(&CostProfile::HOST_SOFTWARE));
                 let nic = self.rtl_nic(node, life, None);
                 NodeMachine::RtlBeforeHost(NicMachine::new(nic, host, &CostProfile::GATEWARE))
@@ -368,6 +369,7 @@ impl NodeBuilder {
         let station = ClusterHost::Node(node);
         let mut nic = RtlNic::new(&RtlNicConfig {
             transport: no_queue_pairs(),
+            psp: self.holder(node).map(|holder| holder.config()),
             power_on_seed: life << 8 | (node.index() as u32 + 1),
             engine,
             ..gateware::card(station.hardware(), station.address())
