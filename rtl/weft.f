@@ -147,6 +147,7 @@ rdma/rate_control.sv
 rdma/rate_machine.sv
 rdma/region_check.sv
 rdma/region_table.sv
+rdma/reorder.sv
 rdma/request_control.sv
 rdma/request_side.sv
 rdma/round_trip.sv

@@ -419,6 +419,8 @@ package weft_pkg;
     logic [31:0]     rkey;
     logic [31:0]     length;
     logic [63:0]     original;   // filled in by the placement block, also for duplicates
+    logic            report;     // the packet behind this one is missing, which a NAK must say
+    logic            kept;       // a NAK of a gap says that requests behind it are kept
   } answer_t;
 
   // Messages of the requester to the completer: how far a send queue has come.
@@ -447,16 +449,23 @@ package weft_pkg;
     logic        marker;      // a change of access rights, which applies to all packets behind it
   } consequence_t;
 
-  typedef enum logic [1:0] {
+  typedef enum logic [2:0] {
     PlaceNothing,
-    PlaceWrite,       // the payload goes to memory
-    PlaceFetchAdd,    // add to the 8-byte word at `address`; its original value goes to resource `answer.resource`
-    PlaceCompareSwap  // the same with a compare and swap
+    PlaceWrite,        // the payload goes to memory
+    PlaceFetchAdd,     // add to the 8-byte word at `address`; its original value goes to resource `answer.resource`
+    PlaceCompareSwap,  // the same with a compare and swap
+    PlaceReorder       // the payload goes to `reorder_place`, until the request is next in turn
   } place_e;
 
+  // A place for a request that arrived behind a gap: see `reorder`. A card may have fewer.
+  typedef logic [5:0] reorder_place_t;
+
   typedef struct packed {
-    // consumes the next packet of the receive buffer; otherwise the decision is about no packet
+    // consumes the next packet; otherwise the decision is about no packet
     logic           packet;
+    // the packet comes from `reorder_place`, not from the receive buffer
+    logic           reordered;
+    reorder_place_t reorder_place;
     place_e         place;
     target_e        target;
     logic           write_through;
@@ -641,6 +650,7 @@ package weft_pkg;
     logic rcvd_pkts;                // request packets; request_side counts the responses
     logic duplicate_request;
     logic out_of_seq_request;
+    logic ack_deferred;             // of a request that was kept behind this one; responses counts the others
     logic send_rnr_err;
     logic rdma_recvs;
     logic sent_invalid_request;

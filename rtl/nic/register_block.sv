@@ -44,6 +44,7 @@ module register_block
   output ipv4_address_t                             address_o,
   output logic                                      rate_control_o,
   output logic                                      read_parts_o,
+  output logic               [                 6:0] reorder_packets_o,
   output cycles_t                                   age_limit_o,
   output sniffer_config_t                           sniffer_o,
   // Attributes of queue pairs.
@@ -239,6 +240,7 @@ module register_block
   assign address_o = out.ipv4.address.value;
   assign rate_control_o = out.congestion.rate_control.value;
   assign read_parts_o = out.recovery.read_parts.value;
+  assign reorder_packets_o = out.recovery.reorder_packets.value;
   assign age_limit_o = {out.neighbour_age.units.value, 16'h0};
   assign sniffer_o = '{
           receive: out.sniffer.filter.receive.value,

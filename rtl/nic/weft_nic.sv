@@ -15,6 +15,8 @@ module weft_nic
   parameter int unsigned HostCreditBytes  = 32_768,
   parameter int unsigned RpcCredits       = 16,
   parameter bit          AdditiveIncrease = 1'b0,
+  // Places for requests that arrived behind a gap, up to 64; 0: none is kept.
+  parameter int unsigned ReorderPlaces    = 32,
   // 0: the card has RoCE and ordinary networking only, and a WRITE into an RPC region calls no engine.
   parameter bit          Engine           = 1'b1,
   // 1: the payload of requests can go through services, which are outside of the card.
@@ -214,27 +216,28 @@ module weft_nic
   localparam int unsigned Counters = $bits(nic_events_t);
   localparam int unsigned QueryWords = 16;
 
-  mac_address_t    hardware;
-  ipv4_address_t   address;
-  logic            rate_control;
-  logic            read_parts;
-  cycles_t         age_limit;
-  sniffer_config_t sniffer_config;
-  nic_events_t     events;
+  mac_address_t          hardware;
+  ipv4_address_t         address;
+  logic                  rate_control;
+  logic                  read_parts;
+  logic            [6:0] reorder_packets;
+  cycles_t               age_limit;
+  sniffer_config_t       sniffer_config;
+  nic_events_t           events;
 
   // Receive.
 
-  logic            header_valid;
-  logic            header_ready;
-  roce_header_t    header;
-  logic            receive_valid;
-  logic            receive_ready;
-  beat_t           receive;
-  logic            other_valid;
-  logic            other_ready;
-  beat_t           other;
-  other_frame_t    other_info;
-  logic            receive_path_idle;
+  logic                  header_valid;
+  logic                  header_ready;
+  roce_header_t          header;
+  logic                  receive_valid;
+  logic                  receive_ready;
+  beat_t                 receive;
+  logic                  other_valid;
+  logic                  other_ready;
+  beat_t                 other;
+  other_frame_t          other_info;
+  logic                  receive_path_idle;
 
   receive_path u_receive_path (
     .clk_i,
@@ -331,6 +334,7 @@ module weft_nic
     .address_o           (address),
     .rate_control_o      (rate_control),
     .read_parts_o        (read_parts),
+    .reorder_packets_o   (reorder_packets),
     .age_limit_o         (age_limit),
     .sniffer_o           (sniffer_config),
     .table_write_valid_o (table_write_valid),
@@ -421,6 +425,7 @@ module weft_nic
     .HostCreditBytes (HostCreditBytes),
     .RpcCredits      (RpcCredits),
     .AdditiveIncrease(AdditiveIncrease),
+    .ReorderPlaces   (ReorderPlaces),
     .Services        (Services)
   ) u_transport (
     .clk_i,
@@ -430,6 +435,7 @@ module weft_nic
     .address_i                (address),
     .rate_control_i           (rate_control),
     .read_parts_i             (read_parts),
+    .reorder_packets_i        (reorder_packets),
     .header_valid_i           (header_valid),
     .header_ready_o           (header_ready),
     .header_i                 (header),

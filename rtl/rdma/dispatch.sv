@@ -1,8 +1,9 @@
 // Routes each received packet to its state machine: responses, acknowledgements and congestion notifications to the
-// requester, requests to the responder. It reports the order of the packets to the placement block.
+// requester, requests to the responder. Requests that were kept, and are next in turn, go first. It reports the order
+// of the packets to the placement block.
 //
-// Latency: none. Throughput: one packet every cycle. Order: kept on each side. Stalls: when the requester, the
-// responder (whichever the packet is for) or the placement block has no room.
+// Latency: none. Throughput: one packet every cycle. Order: kept on each side, and for the requests that were kept.
+// Stalls: when the requester, the responder (whichever the packet is for) or the placement block has no room.
 module dispatch
   import weft_pkg::*;
 (
@@ -11,6 +12,10 @@ module dispatch
   input  logic         header_valid_i,
   output logic         header_ready_o,
   input  roce_header_t header_i,
+  // Requests that were kept.
+  input  logic         kept_valid_i,
+  output logic         kept_ready_o,
+  input  roce_header_t kept_i,
   output logic         request_valid_o,
   input  logic         request_ready_i,
   output logic         response_valid_o,
@@ -26,13 +31,14 @@ module dispatch
   logic order_ready;
   logic taken;
 
-  assign is_response = (header_i.opcode >= ReadResponseFirst && header_i.opcode <= AtomicAcknowledge)
-                     || header_i.opcode == CongestionNotification;
-  assign header_o = header_i;
-  assign request_valid_o = header_valid_i && order_ready && !is_response;
+  assign is_response = !kept_valid_i && ((header_i.opcode >= ReadResponseFirst && header_i.opcode <= AtomicAcknowledge)
+                     || header_i.opcode == CongestionNotification);
+  assign header_o = kept_valid_i ? kept_i : header_i;
+  assign request_valid_o = (kept_valid_i || header_valid_i) && order_ready && !is_response;
   assign response_valid_o = header_valid_i && order_ready && is_response;
-  assign header_ready_o = order_ready && (is_response ? response_ready_i : request_ready_i);
-  assign taken = header_valid_i && header_ready_o;
+  assign kept_ready_o = order_ready && request_ready_i;
+  assign header_ready_o = order_ready && !kept_valid_i && (is_response ? response_ready_i : request_ready_i);
+  assign taken = (header_valid_i && header_ready_o) || (kept_valid_i && kept_ready_o);
 
   fifo #(
     .T    (logic),

@@ -17,6 +17,9 @@
 //
 // Source: InfiniBand volume 1, clauses 9.7.5.1.2 and 9.8 (an acknowledgement follows the effect), 9.4.5 (atomics).
 //
+// A request that the responder keeps goes no further: its payload leaves for its place, and its consequences do not
+// wait for that. When it is next in turn, it comes again, with its payload from there.
+//
 // A responder's verdict never carries an `advance`. A requester's verdict never carries a completion, call, answer,
 // snoop or atomic. The block ignores these fields.
 module placement
@@ -49,6 +52,20 @@ module placement
   /* verilator lint_off UNUSEDSIGNAL */  // the verdict says where the payload ends
   input  beat_t frame_i,
   /* verilator lint_on UNUSEDSIGNAL */
+
+  // Payloads of requests that the responder keeps: see `reorder`.
+  output logic                          reorder_write_o,
+  output reorder_place_t                reorder_write_place_o,
+  output logic           [         5:0] reorder_write_index_o,
+  output logic                          reorder_write_last_o,
+  output logic           [BeatBits-1:0] reorder_write_data_o,
+  output logic                          reorder_run_o,
+  output reorder_place_t                reorder_place_o,
+  output logic           [         5:0] reorder_end_o,
+  input  logic                          reorder_valid_i,
+  output logic                          reorder_ready_o,
+  input  logic                          reorder_last_i,
+  input  logic           [BeatBits-1:0] reorder_data_i,
 
   // Memory.
   output logic                  write_valid_o,
@@ -117,12 +134,15 @@ module placement
   localparam logic [6:0] OffsetOfWord = 7'd127;
 
   typedef struct packed {
-    logic        word;
-    logic [63:0] value;
-    logic        frame;
-    logic        move;
-    logic        first;
-    logic [6:0]  last;
+    logic           word;
+    logic [63:0]    value;
+    logic           frame;
+    logic           move;
+    logic           first;
+    logic [6:0]     last;
+    // The payload comes from this place, without a frame around it.
+    logic           reordered;
+    reorder_place_t place;
   } control_t;
 
   typedef struct packed {
@@ -131,12 +151,15 @@ module placement
     payload_bytes_t   bytes;
   } run_t;
 
+  // Where the beats of a payload go beside memory, or instead of it.
   typedef struct packed {
-    logic        snoop;
-    qp_index_t   qp;
-    logic        begins;
-    logic        ends;
-    logic [41:0] word;    // address / 64
+    logic           keep;    // to this place
+    reorder_place_t place;
+    logic           snoop;
+    qp_index_t      qp;
+    logic           begins;
+    logic           ends;
+    logic [41:0]    word;    // address / 64
   } snoop_t;
 
   typedef enum logic [2:0] {
@@ -192,6 +215,10 @@ module placement
   logic        recall;
   logic        word;
   logic        writes;
+  logic        keep;
+  // There is a payload or a word to move.
+  logic        moves;
+  logic        reordered;
   logic [63:0] original_q;
   logic [63:0] sum_q;
   logic        equal_q;
@@ -202,7 +229,10 @@ module placement
   assign atomic = place == PlaceFetchAdd || place == PlaceCompareSwap;
   // A duplicate of an atomic, which gets the same answer as the original.
   assign recall = !from_requester && place == PlaceNothing && responder_i.consequence.answer.kind == AnswerAtomic;
-  assign word   = atomic || offset == OffsetOfWord;
+  assign word = atomic || offset == OffsetOfWord;
+  assign keep = place == PlaceReorder;
+  assign moves = writes || keep;
+  assign reordered = !from_requester && responder_i.reordered;
   assign writes = place == PlaceWrite || place == PlaceFetchAdd || (place == PlaceCompareSwap && equal_q);
 
   always_comb begin
@@ -296,10 +326,12 @@ module placement
   assign control_in = '{
           word: writes && word,
           value: value,
-          frame: verdict_packet,
-          move: writes && !word,
+          frame: verdict_packet && (!reordered || !word),
+          move: moves && !word,
           first: offset[6],
-          last: last_byte[12:6]
+          last: last_byte[12:6],
+          reordered: reordered,
+          place: responder_i.reorder_place
       };
 
   fifo #(
@@ -308,7 +340,7 @@ module placement
   ) i_controls (
     .clk_i,
     .rst_ni,
-    .in_valid_i (take && (writes || verdict_packet)),
+    .in_valid_i (take && (moves || (verdict_packet && !reordered))),
     .in_ready_o (controls_ready),
     .in_i       (control_in),
     .out_valid_o(control_valid),
@@ -323,9 +355,9 @@ module placement
   ) i_runs (
     .clk_i,
     .rst_ni,
-    .in_valid_i (take && writes),
+    .in_valid_i (take && moves),
     .in_ready_o (runs_ready),
-    .in_i       ({from, address[5:0], bytes}),
+    .in_i       ({from, keep ? 6'd0 : address[5:0], bytes}),
     .out_valid_o(run_valid),
     .out_ready_i(run_ready),
     .out_o      (run),
@@ -350,6 +382,8 @@ module placement
   snoop_t snoop_in;
 
   assign snoop_in = '{
+          keep: keep,
+          place: responder_i.reorder_place,
           snoop: !from_requester && responder_i.snoop,
           qp: responder_i.consequence.qp,
           begins: responder_i.begins,
@@ -363,7 +397,7 @@ module placement
   ) i_snoops (
     .clk_i,
     .rst_ni,
-    .in_valid_i (take && writes),
+    .in_valid_i (take && moves),
     .in_ready_o (snoops_ready),
     .in_i       (snoop_in),
     .out_valid_o(snoop_valid),
@@ -432,6 +466,17 @@ module placement
   logic                       aligned_ready;
   write_beat_t                aligned;
 
+  // A frame of the receive buffer, or a payload that was kept.
+  logic                       frame_ready;
+  logic                       kept_frame;
+
+  assign kept_frame = control.reordered;
+  assign reorder_run_o = control_valid && control.frame && control.reordered;
+  assign reorder_place_o = control.place;
+  assign reorder_end_o = control.last[5:0];
+  assign frame_ready_o = frame_ready && !kept_frame;
+  assign reorder_ready_o = frame_ready && kept_frame;
+
   placement_frames i_frames (
     .clk_i,
     .rst_ni,
@@ -443,10 +488,10 @@ module placement
     .control_move_i (control.move),
     .control_first_i(control.first),
     .control_last_i (control.last),
-    .frame_valid_i,
-    .frame_ready_o,
-    .frame_last_i   (frame_i.last),
-    .frame_data_i   (frame_i.data),
+    .frame_valid_i  (kept_frame ? reorder_valid_i : frame_valid_i),
+    .frame_ready_o  (frame_ready),
+    .frame_last_i   (kept_frame ? reorder_last_i : frame_i.last),
+    .frame_data_i   (kept_frame ? reorder_data_i : frame_i.data),
     .out_valid_o    (payload_valid),
     .out_ready_i    (payload_ready),
     .out_data_o     (payload)
@@ -461,9 +506,9 @@ module placement
       .serve_valid_i,
       .serve_qp_i,
       .serve_i,
-      .run_valid_i         (take && writes),
+      .run_valid_i         (take && moves),
       .run_ready_o         (services_ready),
-      .run_request_i       (!from_requester && !word),
+      .run_request_i       (!from_requester && !word && !keep),
       .run_qp_i            (responder_i.consequence.qp),
       .run_message_offset_i(responder_i.message_offset),
       .run_from_i          (word ? 6'd0 : offset[5:0]),
@@ -526,9 +571,14 @@ module placement
           address: {snoop.word + 42'(snoop_index_q), 6'd0},
           beat: aligned
       };
-  assign write_data_valid_o = aligned_valid && (!snoop.snoop || snoop_done_q || snoop_ready_i);
+  assign write_data_valid_o = aligned_valid && !snoop.keep && (!snoop.snoop || snoop_done_q || snoop_ready_i);
   assign write_data_o = aligned;
-  assign aligned_ready = write_data_ready_i && (!snoop.snoop || snoop_done_q || snoop_ready_i);
+  assign aligned_ready = snoop.keep || (write_data_ready_i && (!snoop.snoop || snoop_done_q || snoop_ready_i));
+  assign reorder_write_o = aligned_valid && snoop.keep;
+  assign reorder_write_place_o = snoop.place;
+  assign reorder_write_index_o = snoop_index_q[5:0];
+  assign reorder_write_last_o = aligned.last;
+  assign reorder_write_data_o = aligned.data;
   assign snoop_pop = aligned_valid && aligned_ready && aligned.last;
 
   always_ff @(posedge clk_i) begin

@@ -63,6 +63,23 @@ module responder
   input  logic             header_valid_i,
   output logic             header_ready_o,
   input  roce_header_t     header_i,
+  // The request was kept in this place until now; `deferred`: the one before it has left its acknowledgement to it.
+  input  logic             header_kept_i,
+  input  logic             header_deferred_i,
+  input  reorder_place_t   header_place_i,
+
+  // Requests behind a gap are kept, if there is room (see `reorder`).
+  input  logic             keeps_i,
+  output logic             reserve_o,
+  output roce_header_t     reserve_header_o,
+  input  logic             room_i,
+  input  reorder_place_t   room_place_i,
+  output qp_index_t        search_qp_o,
+  output psn_t             search_psn_o,
+  input  logic             found_i,
+  input  logic             any_i,
+  output logic             reorder_valid_o,
+  output reorder_command_t reorder_o,
 
   // Read port of the queue pair table: data one cycle after the read.
   output logic            table_read_o,
@@ -215,7 +232,12 @@ module responder
   always_comb begin
     accepted = side;
     if (!(side_valid && side_ready)) begin
-      accepted = '{kind: EventHeader, control: 1'b0, qp: header_qp, argument: '0};
+      accepted = '{
+          kind: header_kept_i ? EventKept : EventHeader,
+          control: 1'b0,
+          qp: header_qp,
+          argument: packet_argument_t'{deferred: header_deferred_i, place: header_place_i, default: '0}
+      };
     end
   end
 
@@ -258,6 +280,7 @@ module responder
 
   roce_header_t   s1_header_q;
   logic           s1_packet;
+  logic           s1_kept;
   meaning_t       s1_meaning;
   outcome_e       s1_outcome;
   logic           s1_turn;
@@ -268,7 +291,8 @@ module responder
   logic           s1_post;
   logic           s1_response;
 
-  assign s1_packet = s1_event_q.kind == EventHeader;
+  assign s1_kept = s1_event_q.kind == EventKept;
+  assign s1_packet = s1_kept || s1_event_q.kind == EventHeader;
   assign s1_meaning = meaning(s1_header_q.opcode);
   assign s1_response = s1_meaning.read || s1_meaning.atomic;
   assign s1_distance = s1_header_q.psn - read_state.expected;
@@ -291,6 +315,7 @@ module responder
     else if (read_state.state != ResponderReady) s1_outcome = OutcomeState;
     else if (table_data_i.destination != s1_header_q.source) s1_outcome = OutcomeSource;
     else if (s1_distance == '0) s1_turn = 1'b1;
+    else if (s1_kept) s1_outcome = OutcomeOvertaken;
     else if (!s1_distance[23]) s1_outcome = OutcomeAhead;
     else begin
       s1_outcome = s1_response ? OutcomeUnknownDuplicate : OutcomeDuplicate;
@@ -320,7 +345,7 @@ module responder
   always_ff @(posedge clk_i) begin
     if (!wait_lookup && accept) begin
       s1_event_q <= accepted;
-      if (accepted.kind == EventHeader) s1_header_q <= header_i;
+      if (accepted.kind inside {EventHeader, EventKept}) s1_header_q <= header_i;
     end
   end
 
@@ -485,6 +510,20 @@ module responder
   assign s2_packets = psn_t'((s2_header_q.length >> 7) >> s2_path_mtu_q);
   assign s2_tail = s2_header_q.length & (32'(s2_mtu) - 1'b1);
 
+  // A packet behind a gap gets a place to be kept in.
+
+  logic   s2_keepable;
+  event_t s2_event;
+
+  assign s2_keepable = keeps_i && s2_outcome_q == OutcomeAhead && s2_state_q.gap != GapNotReady && !s2_over;
+  assign reserve_o = s2_valid_q && s2_keepable && room_i;
+  assign reserve_header_o = s2_header_q;
+
+  always_comb begin
+    s2_event = s2_event_q;
+    if (s2_keepable) s2_event.argument = packet_argument_t'{reserved: room_i, place: room_place_i, default: '0};
+  end
+
   facts_t s2_facts;
 
   always_comb begin
@@ -515,7 +554,8 @@ module responder
     if (s2_valid_q && !wait_lookup) begin
       s3_facts_q <= s2_facts;
       s3_distance_q <= s2_distance_q;
-      s3_q.change <= s2_event_q;
+      s3_q.change <= s2_event;
+      s3_q.keepable <= s2_keepable;
       s3_q.meaning <= s2_meaning_q;
       s3_q.outcome <= s2_outcome;
       s3_q.turn <= s2_turn_q;
@@ -538,7 +578,7 @@ module responder
       s3_q.next_resource <= s2_behind_resource >= s2_resources_q ? '0 : s2_behind_resource[ResourceBits-1:0];
       s3_q.psn <= s2_psn;
       s3_q.arrived <= s2_header_q.psn;
-      s3_q.witnessed <= s2_state_q.witness_valid && s2_state_q.witness == s2_header_q.psn;
+      s3_q.witnessed <= s2_state_q.witness_valid && !s2_state_q.witness_kept && s2_state_q.witness == s2_header_q.psn;
       s3_q.state <= s2_state_q;
       // Defaults; later stages set these fields.
       s3_q.check <= 1'b0;
@@ -548,7 +588,7 @@ module responder
       s3_q.done <= '0;
       s3_q.packets <= '0;
       s3_q.expected <= '0;
-      s3_q.dropped <= '0;
+      s3_q.early <= '0;
       if (s2_turn_q && s2_meaning_q.starts) begin
         s3_q.state.address <= s2_address;
         s3_q.state.key     <= s2_meaning_q.send ? read_receive.lkey : s2_header_q.rkey;
@@ -579,7 +619,7 @@ module responder
 
   // Stage 4: computes the state that follows an accepted packet.
 
-  psn_t s4_dropped;
+  psn_t s4_early;
 
   always_ff @(posedge clk_i) begin
     if (s3_valid_q) begin
@@ -589,15 +629,15 @@ module responder
       s4_q.silent <= s3_q.meaning.write && s3_q.meaning.starts && s3_facts_q.length_zero;
       s4_q.refuse_after <= s3_refuse_after;
       s4_q.packets <= s3_packets;
-      // How far the gap behind `expected` reaches if this packet is dropped.
-      s4_q.dropped <= s3_distance_q + 1'b1;
+      // How far early packets reach if this one is early.
+      s4_q.early <= s3_distance_q + 1'b1;
       s4_q.done <= s3_q.state.done + 32'(s3_q.bytes);
     end
   end
 
   always_comb begin
-    s4_dropped = s4_q.dropped > s4_q.state.dropped ? s4_q.dropped : s4_q.state.dropped;
-    if (s4_q.turn) s4_dropped = s4_q.state.dropped > s4_q.packets ? s4_q.state.dropped - s4_q.packets : '0;
+    s4_early = s4_q.early > s4_q.state.early ? s4_q.early : s4_q.state.early;
+    if (s4_q.turn) s4_early = s4_q.state.early > s4_q.packets ? s4_q.state.early - s4_q.packets : '0;
   end
 
   // Stage 5: the grant of the access check has arrived.
@@ -615,7 +655,7 @@ module responder
     if (s4_valid_q) begin
       s5_q <= s4_q;
       s5_q.expected <= s4_q.state.expected + s4_q.packets;
-      s5_q.dropped <= s4_dropped;
+      s5_q.early <= s4_early;
     end
   end
 
@@ -673,7 +713,14 @@ module responder
     end
   end
 
+  // The packet behind an executed one, or an early packet itself.
+  assign search_qp_o = s5_q.change.qp;
+  assign search_psn_o = s5_q.turn ? s5_q.expected : s5_q.arrived;
+  assign reorder_valid_o = s6_valid_q;
+
   verdict_t verdict;
+  logic     s6_kept;
+  logic     s6_witnessed;
   logic     s6_save;
   logic     s6_refused;
   logic     s6_queued;
@@ -684,6 +731,9 @@ module responder
     .grant_i        (s6_grant_q),
     .call_i         (s6_call_q),
     .takes_receive_i(s6_takes_receive_q),
+    .keeps_i,
+    .found_i,
+    .any_i,
     .verdict_o      (verdict),
     .queued_o       (s6_queued),
     .state_o        (write_state),
@@ -691,7 +741,10 @@ module responder
     .saved_o        (saved),
     .refused_o      (s6_refused),
     .again_o        (s6_again),
-    .left_o         (s6_left)
+    .left_o         (s6_left),
+    .reorder_o,
+    .kept_o         (s6_kept),
+    .witnessed_o    (s6_witnessed)
   );
 
   assign save = s6_valid_q && s6_save;
@@ -772,6 +825,8 @@ module responder
     .work_i        (s6_q),
     .grant_i       (s6_grant_q),
     .call_i        (s6_call_q),
+    .kept_i        (s6_kept),
+    .witnessed_i   (s6_witnessed),
     .check_failed_i(s6_check_failed_q),
     .events_o,
     .marked_qp_o
@@ -811,7 +866,7 @@ module responder
       else $error("a refusal without a place");
       assert (!flush_new || flush_room)
       else $error("a flush without a place");
-      assert (!(s6_valid_q && s6_q.change.kind == EventHeader) || s6_q.outcome != OutcomeNone)
+      assert (!(s6_valid_q && s6_q.change.kind inside {EventHeader, EventKept}) || s6_q.outcome != OutcomeNone)
       else $error("a packet without an outcome");
       assert (!save || resource_count_t'(s6_q.state.resource) < s6_q.resources)
       else $error("a resource that the queue pair does not have");

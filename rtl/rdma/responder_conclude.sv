@@ -12,28 +12,44 @@ module responder_conclude
   /* verilator lint_on UNUSEDSIGNAL */
   input logic          call_i,
   input logic          takes_receive_i,
+  // A NIC that keeps packets behind a gap. `found`: the packet, if it is early, is kept already; otherwise the packet
+  // behind it is. `any`: some packet of the queue pair is.
+  input logic          keeps_i,
+  input logic          found_i,
+  input logic          any_i,
 
-  output verdict_t verdict_o,
+  output verdict_t         verdict_o,
   // There is a verdict to queue.
-  output logic     queued_o,
-  output state_t   state_o,
+  output logic             queued_o,
+  output state_t           state_o,
   // Keep the READ or atomic, for its duplicates.
-  output logic     save_o,
-  output saved_t   saved_o,
+  output logic             save_o,
+  output saved_t           saved_o,
   // The queue pair enters ERROR because of this packet.
-  output logic     refused_o,
+  output logic             refused_o,
   // The event is a RESET that must be repeated once the receive requests are flushed.
-  output logic     again_o,
+  output logic             again_o,
   // Receive requests are left to flush.
-  output logic     left_o
+  output logic             left_o,
+  output reorder_command_t reorder_o,
+  // As in `responder_events`.
+  output logic             kept_o,
+  output logic             witnessed_o
 );
 
-  logic packet;
-  logic accept;
-  logic response;
-  logic flush;
+  logic             packet;
+  logic             accept;
+  logic             response;
+  logic             flush;
 
-  assign packet = work_i.change.kind == EventHeader;
+  /* verilator lint_off UNUSEDSIGNAL */
+  packet_argument_t argument;
+  /* verilator lint_on UNUSEDSIGNAL */
+  logic             again;
+
+  assign argument = packet_argument_t'(work_i.change.argument);
+  assign again = work_i.change.kind == EventKept;
+  assign packet = again || work_i.change.kind == EventHeader;
   assign accept = work_i.outcome == OutcomeAccept;
   assign response = work_i.meaning.read || work_i.meaning.atomic;
   assign again_o = work_i.change.kind == EventReset && work_i.state.state == ResponderError && !work_i.empty;
@@ -48,13 +64,28 @@ module responder_conclude
 
   // The verdict.
 
+  logic ahead;
   logic report;
+  logic reserved;
+  logic keep;
+  // The packet behind this one is kept, or missing although later ones have come.
+  logic next;
+  logic missing;
 
-  assign report = work_i.outcome == OutcomeAhead && (!work_i.state.gap_reported || work_i.witnessed);
+  assign ahead = work_i.outcome == OutcomeAhead;
+  assign witnessed_o = work_i.witnessed || (work_i.state.witness_valid && work_i.state.witness_kept && found_i);
+  assign report = ahead && (work_i.state.gap == GapNone || witnessed_o);
+  assign reserved = work_i.change.kind == EventHeader && argument.reserved;
+  assign keep = reserved && !found_i;
+  assign kept_o = work_i.keepable && (reserved || found_i);
+  assign next = accept && found_i;
+  assign missing = accept && !found_i && work_i.early != '0;
 
   always_comb begin
     verdict_o = '{
         packet: packet,
+        reordered: again,
+        reorder_place: argument.place,
         place: PlaceNothing,
         target: grant_i.target,
         write_through: grant_i.write_through,
@@ -83,12 +114,20 @@ module responder_conclude
         msn: work_i.state.msn,
         syndrome: SyndromeAck,
         resource: work_i.resource,
+        report: keeps_i && missing && work_i.state.gap == GapReported,
+        kept: accept ? any_i : kept_o,
         marker: work_i.change.kind == EventAccess
     };
     unique case (work_i.outcome)
       OutcomeAhead: begin
         if (report) verdict_o.answer = AnswerRefuse;
         verdict_o.syndrome = SyndromeSequenceError;
+        if (keep && work_i.bytes != '0) verdict_o.place = PlaceReorder;
+      end
+      // The acknowledgement that was left to this packet is sent without it.
+      OutcomeOvertaken, OutcomeNoCredit, OutcomeNoCall: begin
+        if (again && argument.deferred) verdict_o.answer = AnswerAcknowledge;
+        verdict_o.psn = work_i.arrived - 1'b1;
       end
       OutcomeDuplicate: begin
         verdict_o.answer = AnswerAcknowledge;
@@ -127,8 +166,8 @@ module responder_conclude
         if (work_i.meaning.ends) verdict_o.msn = work_i.state.msn + 1'b1;
         if (work_i.meaning.read) verdict_o.answer = AnswerRead;
         else if (work_i.meaning.atomic) verdict_o.answer = AnswerAtomic;
-        else if (work_i.acknowledge_request) verdict_o.answer = AnswerAcknowledge;
-        if (work_i.state.gap_reported && work_i.dropped != '0) verdict_o.syndrome = SyndromeSequenceError;
+        else if (verdict_o.report || (work_i.acknowledge_request && !next)) verdict_o.answer = AnswerAcknowledge;
+        if (missing && work_i.state.gap != GapNone) verdict_o.syndrome = SyndromeSequenceError;
         if (work_i.meaning.atomic) verdict_o.place = work_i.fetch_add ? PlaceFetchAdd : PlaceCompareSwap;
         else if (!work_i.meaning.read && work_i.bytes != '0) verdict_o.place = PlaceWrite;
         verdict_o.snoop = work_i.meaning.write && work_i.bytes != '0 && grant_i.rpc;
@@ -146,24 +185,33 @@ module responder_conclude
     state_o = work_i.state;
     unique case (work_i.outcome)
       OutcomeAhead: begin
-        state_o.dropped = work_i.dropped;
-        state_o.gap_reported = 1'b1;
+        state_o.early = work_i.early;
         if (report) begin
+          state_o.gap = GapReported;
           state_o.witness_valid = 1'b1;
+          state_o.witness_kept = 1'b0;
           state_o.witness = work_i.arrived;
         end
       end
       OutcomeNotReady: begin
-        state_o.gap_reported  = 1'b1;
+        state_o.gap = GapNotReady;
         state_o.witness_valid = 1'b0;
       end
       // The packet was dropped on purpose, not lost on the wire. It is recovered by the requester's time-out.
-      OutcomeNoCredit, OutcomeNoCall: state_o.witness_valid = 1'b0;
+      OutcomeNoCredit, OutcomeNoCall: begin
+        state_o.witness_valid = 1'b0;
+        if (again) state_o.gap = GapNone;
+      end
       OutcomeAccept: begin
         state_o.expected = work_i.expected;
-        state_o.dropped = work_i.dropped;
-        state_o.gap_reported = 1'b0;
-        state_o.msn = verdict_o.msn;
+        state_o.early = work_i.early;
+        // The packet that is next decides what follows.
+        if (!next && !verdict_o.report) state_o.gap = GapNone;
+        if (verdict_o.report) begin
+          state_o.witness_valid = any_i;
+          state_o.witness_kept  = 1'b1;
+        end
+        state_o.msn  = verdict_o.msn;
         state_o.done = work_i.done;
         if (work_i.meaning.ends) state_o.inbound = InboundIdle;
         else state_o.inbound = work_i.meaning.send ? InboundSend : InboundWrite;
@@ -193,8 +241,8 @@ module responder_conclude
       if (work_i.state.state == ResponderInit) begin
         state_o.state = ResponderReady;
         state_o.expected = work_i.change.argument;
-        state_o.dropped = '0;
-        state_o.gap_reported = 1'b0;
+        state_o.early = '0;
+        state_o.gap = GapNone;
         state_o.witness_valid = 1'b0;
         state_o.msn = '0;
         state_o.inbound = InboundIdle;
@@ -220,6 +268,22 @@ module responder_conclude
           address: work_i.first,
           rkey: work_i.second[63:32],
           length: work_i.second[31:0]
+      };
+
+  // After a wait for a receive request, the peer sends everything again.
+  logic clear;
+  assign clear = state_o.state != ResponderReady || work_i.outcome == OutcomeNotReady;
+
+  assign reorder_o = '{
+          place: argument.place,
+          reserved: reserved,
+          keep: keep,
+          payload: work_i.bytes != '0,
+          refused: work_i.keepable && !kept_o,
+          returned: again,
+          next: next,
+          deferred: work_i.acknowledge_request && !response,
+          clear: clear
       };
 
   assign queued_o = packet || flush || verdict_o.marker;

@@ -13,6 +13,9 @@ module responder_events
   input  access_grant_t     grant_i,
   /* verilator lint_on UNUSEDSIGNAL */
   input  logic              call_i,
+  // The packet is kept behind the gap, and it is the one that made the responder report the gap.
+  input  logic              kept_i,
+  input  logic              witnessed_i,
   // The grant is a refusal, and this refusal is the reason for the outcome.
   input  logic              check_failed_i,
   output responder_events_t events_o,
@@ -23,10 +26,15 @@ module responder_events
   responder_events_t events_d;
   responder_events_t events_q;
   logic              packet;
+  /* verilator lint_off UNUSEDSIGNAL */  // only one field decides a counter
+  packet_argument_t  argument;
+  /* verilator lint_on UNUSEDSIGNAL */
   logic              accept;
   logic              reached;
 
+  // A packet that was kept was counted when it arrived.
   assign packet   = work_i.change.kind == EventHeader;
+  assign argument = packet_argument_t'(work_i.change.argument);
   assign accept   = work_i.outcome == OutcomeAccept;
   // The packet has passed the checks that concern the queue pair as a whole.
   assign reached  = packet && work_i.outcome > OutcomeSource;
@@ -37,6 +45,7 @@ module responder_events
     events_d.rcvd_pkts = packet;
     events_d.duplicate_request = work_i.outcome inside {OutcomeDuplicate, OutcomeAgain, OutcomeUnknownDuplicate};
     events_d.out_of_seq_request = work_i.outcome == OutcomeAhead;
+    events_d.ack_deferred = accept && work_i.change.kind == EventKept && argument.deferred;
     events_d.send_rnr_err = work_i.outcome == OutcomeNotReady;
     events_d.rdma_recvs = accept && work_i.meaning.send && work_i.meaning.ends;
     events_d.sent_invalid_request = work_i.outcome inside {OutcomeInvalid, OutcomeForbidden, OutcomeLength};
@@ -54,7 +63,8 @@ module responder_events
     events_d.drop_wrong_state = work_i.outcome == OutcomeState;
     events_d.drop_partition_key = work_i.outcome == OutcomePartition;
     events_d.drop_malformed = work_i.outcome == OutcomeMalformed;
-    events_d.drop_out_of_sequence = work_i.outcome == OutcomeAhead && work_i.state.gap_reported && !work_i.witnessed;
+    events_d.drop_out_of_sequence = work_i.outcome == OutcomeAhead && work_i.state.gap != GapNone
+                                    && !witnessed_i && !kept_i;
     events_d.drop_unknown_duplicate = work_i.outcome == OutcomeUnknownDuplicate;
     events_d.drop_no_credit = work_i.outcome == OutcomeNoCredit;
     events_d.drop_rpc_queue_full = work_i.outcome == OutcomeNoCall;

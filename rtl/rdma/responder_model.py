@@ -59,9 +59,12 @@ class QueuePair:
     expected: int = 0
     msn: int = 0
     inbound: tuple = None
-    gap_reported: bool = False
-    witness: int | None = None
-    dropped: int = 0
+    gap: str | None = None
+    # A sequence number, or "kept": any packet that is kept.
+    witness: int | str | None = None
+    early: int = 0
+    # Sequence numbers of packets behind a gap that are kept, without one that is next in turn.
+    kept: set = field(default_factory=set)
     saved: list = field(default_factory=list)
     resource: int = 0
     # READs and atomics whose first response has not been sent.
@@ -91,6 +94,8 @@ class Model:
         self.partition = partition
         self.events = {}
         self.fails = []
+        # Packets behind gaps are kept.
+        self.keeps = False
 
     def pair(self, index):
         return self.pairs.setdefault(index, QueuePair())
@@ -109,8 +114,8 @@ class Model:
             pair.state, pair.access = INIT, argument & 15
         elif operation == "Receive" and pair.state == INIT:
             pair.state = READY
-            pair.expected = pair.dropped = ROUND + argument
-            pair.msn, pair.inbound, pair.gap_reported = 0, None, False
+            pair.expected = pair.early = ROUND + argument
+            pair.msn, pair.inbound, pair.gap = 0, None, None
             pair.witness = None
             pair.saved, pair.resource = [], 0
         elif operation == "Access":
@@ -124,6 +129,7 @@ class Model:
     def enter_error(self, index):
         pair = self.pair(index)
         pair.state, pair.inbound = ERROR, None
+        pair.kept.clear()
         flushed = [
             {"packet": 0, "qp": index, "complete": {"id": receive["id"], "status": constant("StatusFlushed")}}
             for receive in pair.receives
@@ -141,9 +147,15 @@ class Model:
 
     # Packets.
 
-    def header(self, header, regions):
-        """Processes a packet. Returns its verdict, and those of receive requests that it flushes."""
-        self.count("rcvd_pkts")
+    def header(self, header, regions, reserved=False, again=False, deferred=0):
+        """Processes a packet. Returns its verdict, and those of receive requests that it flushes.
+
+        `reserved`: there is a place to keep it in. `again`: it has been kept until now; `deferred`: with the
+        acknowledgement of the one before it.
+        """
+        if not again:
+            self.count("rcvd_pkts")
+        self.reserved, self.again, self.deferred = reserved, again, deferred
         index = header["destination_qp"] % constant("QueuePairs")
         self.verdict = {"packet": 1, "qp": index, "place": "PlaceNothing"}
         flushes = self.receive(index, header, regions) or []
@@ -167,19 +179,14 @@ class Model:
         ahead = (header["psn"] - pair.expected) & MASK
         sequence = pair.expected + ahead if ahead < ROUND // 2 else pair.expected + ahead - ROUND
         self.setup, self.current, self.regions, self.index = setup, pair, regions, index
+        if self.again and sequence != pair.expected:
+            return self.acknowledge_before(sequence)
         if sequence > pair.expected:
-            pair.dropped = max(pair.dropped, sequence + 1)
-            self.count("out_of_seq_request")
-            if pair.gap_reported and pair.witness != sequence:
-                self.count("drop_out_of_sequence")
-            else:
-                pair.gap_reported, pair.witness = True, sequence
-                self.answer("AnswerRefuse", pair.expected, syndrome=constant("SyndromeSequenceError"))
-            return None
+            return self.ahead(sequence, header)
         if sequence < pair.expected:
             return self.duplicate(sequence, header)
         place = {}
-        gap = pair.gap_reported
+        gap = pair.gap
         try:
             packets, answer = self.carry_out(header, place)
         except Refusal as refusal:
@@ -187,22 +194,63 @@ class Model:
         self.verdict.update(place)
         first = pair.expected
         pair.expected += packets
-        pair.gap_reported = False
-        behind = gap and pair.expected < pair.dropped
+        if self.again and self.deferred:
+            self.count("ack_deferred")
+        following = pair.expected in pair.kept
+        pair.kept.discard(pair.expected)
+        behind = not following and gap is not None and pair.expected < pair.early
+        report = self.keeps and behind and gap == "reported"
+        if not following:
+            pair.gap = "reported" if report else None
+        if report:
+            pair.witness = "kept" if pair.kept else None
         hint = constant("SyndromeSequenceError" if behind else "SyndromeAck")
         kind, fields = answer
+        if kind == "AnswerAcknowledge" and following:
+            return None
+        if kind == "AnswerNone" and report:
+            kind = "AnswerAcknowledge"
         if kind != "AnswerNone":
-            self.answer(kind, first, next=pair.expected & MASK, syndrome=hint, **fields)
+            kept = {"kept": int(bool(pair.kept))} if report else {}
+            self.answer(kind, first, next=pair.expected & MASK, syndrome=hint, report=int(report), **kept, **fields)
         return None
+
+    def ahead(self, sequence, header):
+        pair = self.current
+        pair.early = max(pair.early, sequence + 1)
+        self.count("out_of_seq_request")
+        keepable = self.keeps and pair.gap != "not ready" and header["payload_bytes"] <= 128 << self.setup["path_mtu"]
+        found = sequence in pair.kept
+        kept = keepable and (found or self.reserved)
+        if kept and not found:
+            pair.kept.add(sequence)
+            if header["payload_bytes"]:
+                self.verdict.update(
+                    place="PlaceReorder", bytes=header["payload_bytes"], offset=header["payload_offset"]
+                )
+        if pair.gap is None or pair.witness == sequence or (pair.witness == "kept" and found):
+            pair.gap, pair.witness = "reported", sequence
+            self.answer("AnswerRefuse", pair.expected, syndrome=constant("SyndromeSequenceError"), kept=int(kept))
+        elif not kept:
+            self.count("drop_out_of_sequence")
+
+    def acknowledge_before(self, sequence):
+        """Sends the acknowledgement that was left to a packet which is not executed."""
+        if self.deferred:
+            self.answer("AnswerAcknowledge", sequence - 1, syndrome=constant("SyndromeAck"))
 
     def refuse(self, refusal):
         pair = self.current
         if refusal.kind == "drop":
             pair.witness = None
+            if self.again:
+                pair.gap = None
+                self.acknowledge_before(pair.expected)
             return None
         if refusal.kind == "not ready":
             self.count("send_rnr_err")
-            pair.gap_reported, pair.witness = True, None
+            pair.gap, pair.witness = "not ready", None
+            pair.kept.clear()
             self.answer("AnswerRefuse", pair.expected, syndrome=0x20 | self.setup["min_rnr_timer"])
             return None
         self.count(SENT[refusal.code])
@@ -276,7 +324,7 @@ class Model:
             self.write(header, inbound, whole, place)
         else:
             return self.respond(header, kind, place)
-        return 1, ("AnswerAcknowledge" if header["acknowledge_request"] else "AnswerNone", {})
+        return 1, ("AnswerAcknowledge" if header["acknowledge_request"] or self.deferred else "AnswerNone", {})
 
     def allow(self, needs):
         if self.current.access & needs != needs:

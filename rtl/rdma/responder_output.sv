@@ -39,6 +39,8 @@ module responder_output
   always_comb begin
     verdict_o = '0;
     verdict_o.packet = out.packet;
+    verdict_o.reordered = out.reordered;
+    verdict_o.reorder_place = out.reorder_place;
     verdict_o.place = out.place;
     verdict_o.target = out.target;
     verdict_o.write_through = out.write_through;
@@ -84,7 +86,9 @@ module responder_output
         address: out.first,
         rkey: out.second[63:32],
         length: out.second[31:0],
-        original: '0
+        original: '0,
+        report: out.report,
+        kept: out.kept
     };
     verdict_o.consequence.marker = out.marker;
   end

@@ -17,7 +17,8 @@ package responder_pkg;
     EventFlush,    // flushes the oldest receive request
     EventQuery,
     EventDropped,  // a receive request that finds the queue full
-    EventNothing
+    EventNothing,
+    EventKept      // a request packet that was kept behind a gap
   } event_e;
 
   typedef struct packed {
@@ -26,6 +27,36 @@ package responder_pkg;
     qp_index_t   qp;
     logic [23:0] argument;
   } event_t;
+
+  // The argument of the events of packets.
+  typedef struct packed {
+    logic [15:0]    unused;
+    // EventKept: the packet before this one has left its acknowledgement to this one.
+    logic           deferred;
+    // EventHeader: `place` is reserved for the packet.
+    logic           reserved;
+    reorder_place_t place;
+  } packet_argument_t;
+
+  // What the responder tells `reorder` about each event.
+  typedef struct packed {
+    reorder_place_t place;
+    logic           reserved;  // `place` was reserved for the packet; it becomes free, unless the packet is kept
+    logic           keep;
+    logic           payload;   // of the packet that is kept: it follows
+    logic           refused;   // there was no place for the packet
+    logic           returned;  // the packet came from `place`, which becomes free
+    logic           next;      // the packet that was found is next in turn
+    logic           deferred;  // with the acknowledgement of the one before it
+    logic           clear;     // nothing of the queue pair is kept any more
+  } reorder_command_t;
+
+  // What is known about the expected packet.
+  typedef enum logic [1:0] {
+    GapNone,      // no later packet has arrived
+    GapReported,  // a NAK has told the peer that it is missing; until it arrives, later packets are kept or dropped
+    GapNotReady   // there was no receive request for it: the peer sends it and all later packets again
+  } gap_e;
 
   typedef enum logic [1:0] {
     InboundIdle,
@@ -45,14 +76,14 @@ package responder_pkg;
     responder_state_e state;
     access_t access;
     psn_t             expected;
-    // Number of PSNs from `expected` up to and including the last packet that came too early and was dropped; 0:
-    // there is no gap. Stored as a distance, because a PSN would become ambiguous when PSNs wrap around.
-    psn_t             dropped;
-    // A NAK told the peer to send again from `expected`. Until that packet arrives, later packets are dropped.
-    logic             gap_reported;
-    // The packet that made the responder report the gap. If it arrives again, the peer has gone back N, and the
-    // packet that it went back for has been lost once more.
+    // Number of PSNs from `expected` up to and including the last packet that came too early; 0: there is no gap.
+    // Stored as a distance, because a PSN would become ambiguous when PSNs wrap around.
+    psn_t             early;
+    gap_e             gap;
+    // The packet that made the responder report the gap: that with PSN `witness`, or any that is kept. If it arrives
+    // again, the peer has gone back N, and the packet that it went back for has been lost once more.
     logic             witness_valid;
+    logic             witness_kept;
     psn_t             witness;
     psn_t             msn;
     // The message that is being received: the address of its next packet, and how much of it has arrived.
@@ -140,6 +171,7 @@ package responder_pkg;
     OutcomeDuplicate,         // of a SEND or WRITE
     OutcomeAgain,             // a duplicate READ or atomic that is answered again
     OutcomeUnknownDuplicate,
+    OutcomeOvertaken,         // was kept, and has arrived again and been executed before its turn
     OutcomeInvalid,
     OutcomeForbidden,         // forbidden by the queue pair's own access flags
     OutcomeNotReady,
@@ -154,6 +186,8 @@ package responder_pkg;
   // A verdict in the queue. Fields that are never used together share bits.
   typedef struct packed {
     logic            packet;
+    logic            reordered;
+    reorder_place_t  reorder_place;
     place_e          place;
     target_e         target;
     logic            write_through;
@@ -183,6 +217,8 @@ package responder_pkg;
     psn_t            msn;
     logic [7:0]      syndrome;
     resource_index_t resource;
+    logic            report;
+    logic            kept;
     logic            marker;
   } verdict_t;
 
@@ -214,11 +250,12 @@ package responder_pkg;
     psn_t psn;  // PSN of the answer
     psn_t arrived;  // PSN of the packet
     logic witnessed;  // the packet is the one that made the responder report the gap
+    logic keepable;  // the packet may be kept behind the gap
     // New values of fields of `state`, if the packet is accepted or came too early.
     logic [31:0] done;
     psn_t packets;
     psn_t expected;
-    psn_t dropped;
+    psn_t early;
     // The state before the packet, except the address of a message that begins, which is only used if the packet is
     // accepted.
     state_t state;

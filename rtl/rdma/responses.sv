@@ -22,7 +22,9 @@
 // accepted and dropped, with their pulse of `answered_*`. AnswerNone is ignored. An acknowledgement of a duplicate
 // does not replace a refusal. An acknowledgement for a PSN before the pending one changes nothing. An answer that is
 // not a refusal and whose syndrome is SyndromeSequenceError belongs to a request with a gap behind it: if a refusal
-// is still pending, the refusal's PSN becomes that of the packet after that request.
+// is still pending, the refusal's PSN becomes that of the packet after that request. With `report`, such a refusal
+// becomes pending in any case. The NAK of a gap says by the bit of the BTH that asks for an acknowledgement in a
+// request whether requests behind it are kept.
 //
 // Latency: 9 cycles from an answer to its first packet if nothing else is pending. Throughput: one event (answer or
 // packet) a cycle for different queue pairs; of one queue pair an answer every 2 cycles, a packet every 7. Stalls: an
@@ -120,6 +122,7 @@ module responses
     pending_e              pending;
     psn_t                  psn;
     logic [7:0]            syndrome;
+    logic                  kept;
     psn_t                  msn;
   } state_t;
 
@@ -153,6 +156,7 @@ module responses
     opcode_e        opcode;
     psn_t           psn;
     logic [7:0]     syndrome;
+    logic           kept;
     psn_t           msn;
     payload_bytes_t bytes;
     target_e        target;
@@ -329,7 +333,7 @@ module responses
   assign late = (state.pending != PendingNone && psn_before(
       answer_q.psn, state.psn
   )) || (state.pending == PendingRefuse && answer_q.duplicate);
-  assign gap = state.pending == PendingRefuse && answer_q.syndrome == SyndromeSequenceError;
+  assign gap = (state.pending == PendingRefuse && answer_q.syndrome == SyndromeSequenceError) || answer_q.report;
   assign response = answer_q.kind == AnswerRead || answer_q.kind == AnswerAtomic;
 
   // All pending responses are dropped. The dropped fresh responses are reported to the responder later, one in each
@@ -347,6 +351,7 @@ module responses
         changed.pending = PendingRefuse;
         changed.psn = answer_q.psn;
         changed.syndrome = SyndromeRemoteAccess;
+        changed.kept = 1'b0;
         // Meanwhile a new request may have taken the resource of the duplicate.
         if (!answer_q.duplicate) changed.open = 1'b0;
         else if (answer_q.part) changed.part = 1'b0;
@@ -367,6 +372,7 @@ module responses
               changed.pending = gap ? PendingRefuse : PendingAcknowledge;
               changed.psn = gap ? answer_q.next : answer_q.psn;
               changed.syndrome = SyndromeSequenceError;
+              changed.kept = answer_q.kept;
               deferred = state.pending == PendingAcknowledge && !answer_q.duplicate;
             end
           end
@@ -375,6 +381,7 @@ module responses
               changed.pending = PendingRefuse;
               changed.psn = answer_q.psn;
               changed.syndrome = answer_q.syndrome;
+              changed.kept = answer_q.kept;
             end
           end
           AnswerRead, AnswerAtomic: begin
@@ -389,6 +396,7 @@ module responses
               changed.pending = gap ? PendingRefuse : PendingNone;
               changed.psn = answer_q.next;
               changed.syndrome = SyndromeSequenceError;
+              changed.kept = answer_q.kept;
               deferred = state.pending == PendingAcknowledge;
             end
           end
@@ -604,13 +612,17 @@ module responses
         opcode: Acknowledge,
         psn: state3_q.psn,
         syndrome: SyndromeAck,
+        kept: 1'b0,
         msn: state3_q.msn,
         bytes: '0,
         target: TargetRegister,
         value: 64'(entry3_q.read.address)
     };
     if (acknowledge3_q) begin
-      if (state3_q.pending == PendingRefuse) packet3.syndrome = state3_q.syndrome;
+      if (state3_q.pending == PendingRefuse) begin
+        packet3.syndrome = state3_q.syndrome;
+        packet3.kept = state3_q.kept;
+      end
     end else begin
       packet3.psn = entry3_q.psn;
       if (entry3_q.atomic) begin
@@ -790,8 +802,9 @@ module responses
     transmit_o.qp = out.qp;
     transmit_o.opcode = out.opcode;
     transmit_o.psn = out.psn;
-    transmit_o.acknowledge_request = read_parts_i && out.opcode inside {ReadResponseFirst, ReadResponseMiddle,
-        ReadResponseLast, ReadResponseOnly, AtomicAcknowledge};
+    transmit_o.acknowledge_request = out.kept || (read_parts_i
+        && out.opcode inside {ReadResponseFirst, ReadResponseMiddle, ReadResponseLast, ReadResponseOnly,
+        AtomicAcknowledge});
     transmit_o.swap_or_add = out.value;
     transmit_o.syndrome = out.syndrome;
     transmit_o.msn = out.msn;

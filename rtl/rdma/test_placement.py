@@ -13,8 +13,8 @@ import bench
 from structs import SERVICE_SOURCES, SERVICE_TYPES, constant, pack, unpack
 
 REGISTER, ON_CHIP, HBM, HOST = range(4)
-NOTHING, WRITE, FETCH_ADD, COMPARE_SWAP = (
-    constant(name) for name in ("PlaceNothing", "PlaceWrite", "PlaceFetchAdd", "PlaceCompareSwap"))
+NOTHING, WRITE, FETCH_ADD, COMPARE_SWAP, REORDER = (
+    constant(name) for name in ("PlaceNothing", "PlaceWrite", "PlaceFetchAdd", "PlaceCompareSwap", "PlaceReorder"))
 NONE, ACKNOWLEDGE, ATOMIC = (constant(name) for name in ("AnswerNone", "AnswerAcknowledge", "AnswerAtomic"))
 MEMORY_BYTES = 8192
 SERVED = (1, 3)  # queue pairs with services, in a block that has them
@@ -60,6 +60,8 @@ class Bench:
         self.verdicts = {"responder": deque(), "requester": deque()}
         self.order = deque()
         self.frames = deque()
+        # Payloads that leave to be kept, and those that come back, each with its place.
+        self.keeps, self.back, self.back_beat, self.kept_count = deque(), deque(), 0, 0
         # Memory according to the model, and the part of it that is visible.
         self.model = [bytearray(MEMORY_BYTES) for _ in range(4)]
         self.visible = [bytearray(MEMORY_BYTES) for _ in range(4)]
@@ -79,7 +81,7 @@ class Bench:
         self.held = {}
         self.cycles = {"take": [], "data": [], "written": [], "consequence": []}
         for name in ("order_valid_i", "responder_valid_i", "requester_valid_i", "frame_valid_i", "write_ready_i",
-                     "write_data_ready_i", "written_i", "serve_valid_i", "service_ready_i", "served_valid_i", "word_ready_i", "word_data_valid_i", "snoop_ready_i",
+                     "write_data_ready_i", "written_i", "reorder_valid_i", "serve_valid_i", "service_ready_i", "served_valid_i", "word_ready_i", "word_data_valid_i", "snoop_ready_i",
                      *(f"{stream}_ready_i" for stream in STREAMS)):
             getattr(dut, name).value = 0
 
@@ -97,18 +99,27 @@ class Bench:
     # Stimuli.
 
     def add(self, source, frame=None, payload=b"", **fields):
-        fields["packet"] = frame is not None
+        reordered = fields.get("reordered", False)
+        fields["packet"] = frame is not None or reordered
         self.verdicts[source].append((pack("placement_t", **fields), fields, payload))
-        if frame is not None:
+        if fields["packet"]:
             self.order.append(source == "requester")
+        if frame is not None:
             self.frames.extend(beats_of(frame))
 
-    def add_write(self, source, target, address, payload, offset=70, consequence=None, **fields):
+    def add_write(self, source, target, address, payload, offset=70, consequence=None, reordered=0.0, **fields):
+        sent = payload
         frame = frame_of(self.chance, offset, payload)
         consequence = consequence or {}
         message_offset = self.chance.choice((0, 1024, self.chance.getrandbits(32) - len(payload)))
         if self.services and source == "responder":
             payload = map_of(consequence.get("qp", 0), message_offset, payload)
+        if self.chance.random() < reordered:
+            # The payload was kept, and comes without headers.
+            place = self.chance.randrange(64)
+            self.back.append((place, beats_of(sent)))
+            frame, offset = None, 0
+            fields.update(reordered=True, reorder_place=place)
         self.add(source, frame, payload, place=WRITE, target=target, address=address, bytes=len(payload),
                  offset=offset, message_offset=message_offset, consequence=consequence, **fields)
 
@@ -132,7 +143,8 @@ class Bench:
         target = chance.randrange(4)
         if kind < 0.2:
             frame = frame_of(chance, 54, chance.randbytes(chance.choice((0, 8, 64, 500)))) if chance.random() < 0.6 else None
-            self.add(source, frame, consequence=consequence, address=chance.getrandbits(48), offset=chance.randrange(128))
+            reordered = frame is None and source == "responder" and chance.random() < 0.3
+            self.add(source, frame, reordered=reordered, consequence=consequence, address=chance.getrandbits(48), offset=chance.randrange(128))
         elif kind < 0.75 or (source == "requester" and kind < 0.85):
             length = chance.choice((64, 1, 8, chance.randint(1, 130), chance.randint(1, 130), chance.randint(1, 4096)))
             address = chance.randrange(MEMORY_BYTES - length + 1)
@@ -145,8 +157,13 @@ class Bench:
                 consequence["call"] = True
                 fields["snoop"] = chance.random() < 0.7
                 fields["begins"] = chance.random() < 0.5
+            if source == "responder" and not consequence.get("call") and chance.random() < 0.2:
+                payload, offset = chance.randbytes(length), chance.choice((54, 63, 64, 82))
+                self.add(source, frame_of(chance, offset, payload), payload, place=REORDER, bytes=length, offset=offset,
+                         address=address, reorder_place=chance.randrange(64), consequence=consequence)
+                return
             self.add_write(source, target, address, chance.randbytes(length), chance.choice((54, 58, 63, 64, 66, 70, 82)),
-                           consequence, write_through=chance.random() < 0.2, swap_or_add=chance.getrandbits(64), **fields)
+                           consequence, reordered=0.3 * (source == "responder"), write_through=chance.random() < 0.2, swap_or_add=chance.getrandbits(64), **fields)
         elif source == "requester":
             value = chance.getrandbits(64)
             frame = frame_of(chance, 66, b"") if chance.random() < 0.8 else None
@@ -162,8 +179,9 @@ class Bench:
             compare = chance.getrandbits(64)
             if chance.random() < 0.5:
                 compare = 0
-            self.add(source, frame_of(chance, 82, b""), place=place, target=target, offset=82,
-                     address=chance.randrange(4) * 8, swap_or_add=chance.choice((0, 1, chance.getrandbits(64))),
+            kept = {"reordered": chance.random() < 0.3}
+            self.add(source, None if kept["reordered"] else frame_of(chance, 82, b""), place=place, target=target, offset=82,
+                     **kept, address=chance.randrange(4) * 8, swap_or_add=chance.choice((0, 1, chance.getrandbits(64))),
                      compare=compare, write_through=chance.random() < 0.2, consequence=consequence)
 
     asked = set()
@@ -201,7 +219,9 @@ class Bench:
         if consequence["marker"]:
             due["marker"] = True
         write = None
-        if payload:
+        if place == REORDER:
+            self.keeps.extend((fields["reorder_place"], index, beat) for index, beat in enumerate(beats_of(payload)))
+        elif payload:
             self.write_count += 1
             write = self.write_count
             through = fields.get("write_through", False)
@@ -272,6 +292,16 @@ class Bench:
         offer("responder", self.verdicts["responder"], lambda item: put(dut.responder_i)(item[0]))
         offer("requester", self.verdicts["requester"], lambda item: put(dut.requester_i)(item[0]))
         offer("frame", self.frames, put(dut.frame_i))
+        # A payload comes while it is asked for.
+        if self.back:
+            place, beats = self.back[0]
+            valid = bool(int(dut.reorder_run_o.value)) and (self.held.get("reorder") or chance.random() < 0.8)
+            offered["reorder"] = valid
+            dut.reorder_valid_i.value = int(valid)
+            last = self.back_beat == len(beats) - 1
+            dut.reorder_last_i.value, dut.reorder_data_i.value = int(last), beats[self.back_beat] & (1 << 512) - 1
+        else:
+            dut.reorder_valid_i.value = 0
         likely = lambda limit: int(chance.random() < limit)  # noqa: E731
         dut.write_ready_i.value = int(self.commands_taken <= self.data_taken + 1) and likely(self.memory_ready)
         dut.write_data_ready_i.value = int(self.data_taken < self.commands_taken) and likely(self.memory_ready)
@@ -303,6 +333,21 @@ class Bench:
         self.held = {name: offered[name] and not taken[name] for name in offered}
         if taken["frame"]:
             self.frames.popleft()
+        if int(dut.reorder_run_o.value):
+            assert int(dut.reorder_place_o.value) == self.back[0][0]
+            assert int(dut.reorder_end_o.value) == len(self.back[0][1]) - 1
+        if taken.get("reorder"):
+            self.back_beat += 1
+            if self.back_beat == len(self.back[0][1]):
+                self.back.popleft()
+                self.back_beat = 0
+        if int(dut.reorder_write_o.value):
+            place, index, beat = self.keeps.popleft()
+            assert (int(dut.reorder_write_place_o.value), int(dut.reorder_write_index_o.value)) == (place, index)
+            assert int(dut.reorder_write_last_o.value) == beat >> 518
+            used = (1 << 8 * (64 - (beat >> 512 & 63))) - 1
+            assert int(dut.reorder_write_data_o.value) & used == beat & used
+            self.kept_count += 1
         if served and int(dut.served_ready_o.value):
             self.inside.popleft()
         if int(dut.service_valid_o.value) and int(dut.service_ready_i.value):
@@ -368,7 +413,7 @@ class Bench:
                 break
         else:
             raise AssertionError("it does not come to rest")
-        assert not (self.order or self.beats or self.snoops or self.commands)
+        assert not (self.order or self.beats or self.snoops or self.commands or self.keeps or self.back)
         assert self.model == self.visible
 
 
@@ -390,7 +435,7 @@ async def mixed(dut, seed, packets, **options):
 @cocotb.test()
 async def everything_in_order(dut):
     test = await mixed(dut, 1, 1500)
-    assert len(test.kept) == 12
+    assert len(test.kept) == 12 and test.kept_count > 100
 
 
 @cocotb.test()

@@ -88,9 +88,9 @@ class Model:
         self.msn = 0
 
     def gap(self, answer):
-        """Whether a refusal is pending and the answered request has a gap behind it."""
+        """Whether the answered request has a gap behind it that a refusal tells of."""
         refusal = self.acknowledgement is not None and self.acknowledgement[0] != NO_CREDITS
-        return refusal and answer["syndrome"] == SEQUENCE_ERROR
+        return refusal and answer["syndrome"] == SEQUENCE_ERROR or bool(answer["report"])
 
     def answer(self, answer):
         """Processes an answer. Returns whether an acknowledgement was merged."""
@@ -110,7 +110,7 @@ class Model:
                 self.responses[answer["resource"]] = {**answer, "sent": 0, "fresh": True}
                 merged = self.acknowledgement is not None and self.acknowledgement[0] == NO_CREDITS
                 packets = max(1, -(-answer["length"] // mtu(self.qp))) if kind == READ else 1
-                after = SEQUENCE_ERROR, answer["psn"] + packets & MASK
+                after = SEQUENCE_ERROR, answer["psn"] + packets & MASK, answer["kept"]
                 self.acknowledgement = after if self.gap(answer) else None
                 self.newest = answer["resource"]
                 self.sort()
@@ -121,16 +121,17 @@ class Model:
             elif refusal and answer["duplicate"]:
                 pass
             elif self.gap(answer):
-                self.acknowledgement = SEQUENCE_ERROR, answer["psn"] + 1 & MASK
+                merged = self.acknowledgement is not None and not refusal and not answer["duplicate"]
+                self.acknowledgement = SEQUENCE_ERROR, answer["psn"] + 1 & MASK, answer["kept"]
             else:
                 merged = (
                     self.acknowledgement is not None
                     and self.acknowledgement[0] == NO_CREDITS
                     and not answer["duplicate"]
                 )
-                self.acknowledgement = NO_CREDITS, answer["psn"]
+                self.acknowledgement = NO_CREDITS, answer["psn"], 0
         elif kind == REFUSE and self.open:
-            self.acknowledgement = answer["syndrome"], answer["psn"]
+            self.acknowledgement = answer["syndrome"], answer["psn"], answer["kept"]
         return merged
 
     def again(self, answer):
@@ -159,8 +160,9 @@ class Model:
             return "nothing", None, None
         header = {"qp": self.qp, "msn": self.msn}
         if not self.responses and not self.part:
-            syndrome, psn = self.acknowledgement
-            return "packet", {**header, "opcode": ACK, "psn": psn, "syndrome": syndrome}, None
+            syndrome, psn, kept = self.acknowledgement
+            packet = {**header, "opcode": ACK, "psn": psn, "syndrome": syndrome, "acknowledge_request": kept}
+            return "packet", packet, None
         response = self.oldest()
         offset = response["sent"] * mtu(self.qp)
         header |= {"psn": response["psn"] + response["sent"] & MASK, "syndrome": NO_CREDITS}
@@ -219,7 +221,7 @@ class Model:
             self.part = None
         elif not self.responses.get(resource, {"fresh": True})["fresh"]:
             del self.responses[resource]
-        self.acknowledgement = REMOTE_ACCESS, psn
+        self.acknowledgement = REMOTE_ACCESS, psn, 0
 
 
 class Bench:
@@ -283,7 +285,7 @@ class Bench:
     def answer(self, qp, kind, psn=0, **fields):
         """Queues an answer."""
         base = {"kind": kind, "duplicate": 0, "part": 0, "psn": psn & MASK, "msn": 0, "syndrome": 0, "resource": 0}
-        base |= {"address": 0, "rkey": 0, "length": 0, "original": 0}
+        base |= {"address": 0, "rkey": 0, "length": 0, "original": 0, "report": 0, "kept": 0}
         packets = max(1, -(-fields.get("length", 0) // mtu(qp))) if kind == READ else 1
         base["next"] = psn + packets & MASK
         if kind in (READ, ATOMIC) and not fields.get("duplicate"):
@@ -403,7 +405,8 @@ class Bench:
             assert packet[field] == value, (field, packet, expected)
         for field in ("solicited", "keep"):
             assert packet[field] == 0
-        assert packet["acknowledge_request"] == (packet["opcode"] != ACK), "responses say that parts are understood"
+        if packet["opcode"] != ACK:
+            assert packet["acknowledge_request"] == 1, "responses say that parts are understood"
         if "bytes" not in expected:
             assert packet["bytes"] == 0
 
@@ -554,6 +557,15 @@ async def a_later_answer_speaks_for_an_earlier_one(dut):
     await stall(b, others)
     b.answer(1, ACKNOWLEDGE, 34, syndrome=SEQUENCE_ERROR)
     assert await release(b) == [(ACK, 34, 0)]
+
+    # A gap that nothing pending tells of is reported, with a response too; and what is behind it is kept.
+    for kept in (0, 1):
+        await stall(b, others)
+        b.answer(1, ACKNOWLEDGE, 34, syndrome=SEQUENCE_ERROR, report=1, kept=kept)
+        assert await release(b) == [(ACK, 35, 0)]
+        await stall(b, others)
+        b.answer(1, READ, 34, length=1, syndrome=SEQUENCE_ERROR, report=1, kept=kept)
+        assert await release(b) == [(ONLY, 34, 1), (ACK, 35, 0)]
 
     # The refused request has been executed after all.
     await stall(b, others)
@@ -894,6 +906,8 @@ async def stress(b, steps, queue_pairs):
                 if b.waiting[qp] < resources(qp):
                     common["syndrome"] = chance.choice((NO_CREDITS, SEQUENCE_ERROR))
                     common["duplicate"] = 0
+                    if common["syndrome"] == SEQUENCE_ERROR:
+                        common["report"], common["kept"] = chance.randrange(2), chance.randrange(2)
                     length = chance.choice((0, 1, size - 1, size, size + 1, chance.randrange(5 * size)))
                     answer = b.answer(
                         qp,
@@ -911,7 +925,11 @@ async def stress(b, steps, queue_pairs):
                 kind = chance.choice((NONE, ACKNOWLEDGE, ACKNOWLEDGE, ACKNOWLEDGE, REFUSE))
                 at = psn[qp] - (chance.randrange(3) if common["duplicate"] else 0)
                 syndromes = (0x60, 0x61, 0x2C) if kind == REFUSE else (NO_CREDITS, SEQUENCE_ERROR)
-                b.answer(qp, kind, at, syndrome=chance.choice(syndromes), **common)
+                common["syndrome"] = chance.choice(syndromes)
+                if common["syndrome"] == SEQUENCE_ERROR:
+                    common["kept"] = chance.randrange(2)
+                    common["report"] = int(kind == ACKNOWLEDGE and not common["duplicate"] and chance.random() < 0.5)
+                b.answer(qp, kind, at, **common)
         await b.cycle()
         if step % 100 == 99:
             for model in filter(None, list(b.models.values())):

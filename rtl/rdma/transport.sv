@@ -8,24 +8,29 @@
 module transport
   import weft_pkg::*;
   import services_pkg::*;
+  import responder_pkg::*;
 #(
   parameter int unsigned OnChipBytes      = 262_144,
   parameter int unsigned HostCreditBytes  = 32_768,
   parameter int unsigned RpcCredits       = 16,
   parameter bit          AdditiveIncrease = 1'b0,
+  // Places for requests that arrived behind a gap, up to 64; 0: none is kept.
+  parameter int unsigned ReorderPlaces    = 32,
   // Payloads of requests can go through services.
   parameter bit          Services         = 1'b0
 ) (
-  input logic          clk_i,
-  input logic          rst_ni,
-  input cycles_t       now_i,
-  input mac_address_t  hardware_i,
-  input ipv4_address_t address_i,
+  input logic                clk_i,
+  input logic                rst_ni,
+  input cycles_t             now_i,
+  input mac_address_t        hardware_i,
+  input ipv4_address_t       address_i,
   // Enables rate control: queue pairs that receive congestion notifications limit their rate, and requests are
   // ECN-capable.
-  input logic          rate_control_i,
+  input logic                rate_control_i,
   // Responses say that a missing part of a READ may be requested alone.
-  input logic          read_parts_i,
+  input logic                read_parts_i,
+  // At most so many requests behind gaps are kept.
+  input logic          [6:0] reorder_packets_i,
 
   // From the wire: headers of good packets, and their frames in the same order.
   input  logic         header_valid_i,
@@ -400,50 +405,142 @@ module transport
 
   // Receive side.
 
-  qp_index_t      marked_request_qp;
-  logic           marked_response;
-  qp_index_t      marked_response_qp;
-  logic           notification_point_ready;
-  logic           notification_point_idle;
-  logic           notify_valid;
-  logic           notify_ready;
-  qp_index_t      notify;
+  qp_index_t                       marked_request_qp;
+  logic                            marked_response;
+  qp_index_t                       marked_response_qp;
+  logic                            notification_point_ready;
+  logic                            notification_point_idle;
+  logic                            notify_valid;
+  logic                            notify_ready;
+  qp_index_t                       notify;
 
-  logic           request_valid;
-  logic           request_ready;
-  logic           response_valid;
-  logic           response_ready;
-  roce_header_t   header;
-  logic           order_valid;
-  logic           order_ready;
-  logic           order_requester;
-  logic           responder_verdict_valid;
-  logic           responder_verdict_ready;
-  placement_t     responder_verdict;
-  logic           requester_verdict_valid;
-  logic           requester_verdict_ready;
-  placement_t     requester_verdict;
-  logic           credit_return_valid;
-  payload_bytes_t credit_return;
-  logic           credit_return_requester;
-  logic           answered_valid;
-  qp_index_t      answered_qp;
-  logic           answer_valid;
-  logic           answer_ready;
-  qp_index_t      answer_qp;
-  answer_t        answer;
-  logic           advance_valid;
-  logic           advance_ready;
-  qp_index_t      advance_qp;
-  advance_t       advance;
+  logic                            request_valid;
+  logic                            request_ready;
+  logic                            response_valid;
+  logic                            response_ready;
+  roce_header_t                    header;
+  logic                            order_valid;
+  logic                            order_ready;
+  logic                            order_requester;
+  logic                            responder_verdict_valid;
+  logic                            responder_verdict_ready;
+  placement_t                      responder_verdict;
+  logic                            requester_verdict_valid;
+  logic                            requester_verdict_ready;
+  placement_t                      requester_verdict;
+  logic                            credit_return_valid;
+  payload_bytes_t                  credit_return;
+  logic                            credit_return_requester;
+  logic                            answered_valid;
+  qp_index_t                       answered_qp;
+  logic                            answer_valid;
+  logic                            answer_ready;
+  qp_index_t                       answer_qp;
+  answer_t                         answer;
+  logic                            advance_valid;
+  logic                            advance_ready;
+  qp_index_t                       advance_qp;
+  advance_t                        advance;
 
-  logic           dispatch_ready;
+  logic                            kept_valid;
+  logic                            kept_ready;
+  roce_header_t                    kept_header;
+  reorder_place_t                  kept_place;
+  logic                            kept_deferred;
+  logic                            keeps;
+  logic                            reserve;
+  roce_header_t                    reserve_header;
+  logic                            room;
+  reorder_place_t                  room_place;
+  qp_index_t                       search_qp;
+  psn_t                            search_psn;
+  logic                            search_found;
+  logic                            search_any;
+  logic                            reorder_valid;
+  reorder_command_t                reorder_command;
+  logic                            reorder_write;
+  reorder_place_t                  reorder_write_place;
+  logic             [         5:0] reorder_write_index;
+  logic                            reorder_write_last;
+  logic             [BeatBits-1:0] reorder_write_data;
+  logic                            reorder_run;
+  reorder_place_t                  reorder_place;
+  logic             [         5:0] reorder_end;
+  logic                            reorder_frame_valid;
+  logic                            reorder_frame_ready;
+  logic                            reorder_frame_last;
+  logic             [BeatBits-1:0] reorder_frame_data;
+  logic                            reorder_idle;
+
+  if (ReorderPlaces != 0) begin : gen_reorder
+    assign keeps = reorder_packets_i != '0;
+
+    reorder #(
+      .Places(ReorderPlaces)
+    ) u_reorder (
+      .clk_i,
+      .rst_ni,
+      .limit_i          (reorder_packets_i),
+      .reserve_i        (reserve),
+      .reserve_header_i (reserve_header),
+      .room_o           (room),
+      .room_place_o     (room_place),
+      .search_qp_i      (search_qp),
+      .search_psn_i     (search_psn),
+      .found_o          (search_found),
+      .any_o            (search_any),
+      .command_valid_i  (reorder_valid),
+      .command_i        (reorder_command),
+      .header_valid_o   (kept_valid),
+      .header_ready_i   (kept_ready),
+      .header_o         (kept_header),
+      .header_place_o   (kept_place),
+      .header_deferred_o(kept_deferred),
+      .write_i          (reorder_write),
+      .write_place_i    (reorder_write_place),
+      .write_index_i    (reorder_write_index),
+      .write_last_i     (reorder_write_last),
+      .write_data_i     (reorder_write_data),
+      .frame_run_i      (reorder_run),
+      .frame_place_i    (reorder_place),
+      .frame_end_i      (reorder_end),
+      .frame_valid_o    (reorder_frame_valid),
+      .frame_ready_i    (reorder_frame_ready),
+      .frame_last_o     (reorder_frame_last),
+      .frame_data_o     (reorder_frame_data),
+      .idle_o           (reorder_idle)
+    );
+  end else begin : gen_no_reorder
+    assign keeps = 1'b0;
+    assign room = 1'b0;
+    assign room_place = '0;
+    assign search_found = 1'b0;
+    assign search_any = 1'b0;
+    assign kept_valid = 1'b0;
+    assign kept_header = '0;
+    assign kept_place = '0;
+    assign kept_deferred = 1'b0;
+    assign reorder_frame_valid = 1'b0;
+    assign reorder_frame_last = 1'b0;
+    assign reorder_frame_data = '0;
+    assign reorder_idle = 1'b1;
+    logic unused_reorder;
+    assign unused_reorder = &{1'b0, reorder_packets_i, kept_ready, reserve, reserve_header, search_qp, search_psn,
+                              reorder_valid, reorder_command, reorder_write, reorder_write_place,
+                              reorder_write_index, reorder_write_last, reorder_write_data, reorder_run,
+                              reorder_place, reorder_end, reorder_frame_ready};
+  end
+
+  logic dispatch_ready;
   dispatch u_dispatch (
     .clk_i,
     .rst_ni,
     .header_valid_i   (header_valid_i && table_ready && regions_ready),
     .header_ready_o   (dispatch_ready),
     .header_i,
+    .kept_valid_i     (kept_valid),
+    .kept_ready_o     (kept_ready),
+    .kept_i           (kept_header),
     .request_valid_o  (request_valid),
     .request_ready_i  (request_ready),
     .response_valid_o (response_valid),
@@ -482,6 +579,20 @@ module transport
     .header_valid_i       (request_valid),
     .header_ready_o       (request_ready),
     .header_i             (header),
+    .header_kept_i        (kept_valid),
+    .header_deferred_i    (kept_deferred),
+    .header_place_i       (kept_place),
+    .keeps_i              (keeps),
+    .reserve_o            (reserve),
+    .reserve_header_o     (reserve_header),
+    .room_i               (room),
+    .room_place_i         (room_place),
+    .search_qp_o          (search_qp),
+    .search_psn_o         (search_psn),
+    .found_i              (search_found),
+    .any_i                (search_any),
+    .reorder_valid_o      (reorder_valid),
+    .reorder_o            (reorder_command),
     .table_read_o         (table_read[TableResponder]),
     .table_index_o        (table_index[TableResponder]),
     .table_data_i         (table_data[TableResponder]),
@@ -550,6 +661,18 @@ module transport
     .frame_valid_i            (receive_valid_i),
     .frame_ready_o            (receive_ready_o),
     .frame_i                  (receive_i),
+    .reorder_write_o          (reorder_write),
+    .reorder_write_place_o    (reorder_write_place),
+    .reorder_write_index_o    (reorder_write_index),
+    .reorder_write_last_o     (reorder_write_last),
+    .reorder_write_data_o     (reorder_write_data),
+    .reorder_run_o            (reorder_run),
+    .reorder_place_o          (reorder_place),
+    .reorder_end_o            (reorder_end),
+    .reorder_valid_i          (reorder_frame_valid),
+    .reorder_ready_o          (reorder_frame_ready),
+    .reorder_last_i           (reorder_frame_last),
+    .reorder_data_i           (reorder_frame_data),
     .write_valid_o            (write_valid),
     .write_ready_i            (write_ready),
     .write_o                  (write),
@@ -901,7 +1024,7 @@ module transport
   assign engine_completion_o = completion;
 
   assign idle_o = table_ready && regions_ready && notification_point_ready && notification_point_idle
-                && responder_idle && placement_idle && memory_idle && writes_idle
+                && responder_idle && reorder_idle && placement_idle && memory_idle && writes_idle
                 && request_side_idle && responses_idle && transmit_path_idle && router_idle
                 && !header_valid_i && !receive_valid_i && !order_valid && held_valid == '0
                 && !control_valid_i && !control_pending_q && !query_pending_q;

@@ -196,28 +196,25 @@ pub const SCRIPT_EXCEPTIONS: &[ScriptException] = &[
         reason: "The conversation with a call queue of one place: an engine of a NIC takes its calls at once. `rpc` fills the \
                  gateware's.",
     },
-    ScriptException {
-        script: "kept",
-        left_out: 7,
-        reason: "Only where the gateware is to keep requests. It keeps none that comes too early, and says so: its peers go back as in \
-                 `nak_sequence_go_back_n`. Its requester repairs as the soft one does, against a soft NIC that keeps.",
-    },
 ];
 
 /// Scripts that are left out entirely.
 const LEFT_OUT_WHOLE: [&str; 3] = ["window", "credits_drop", "rate_limited"];
 
 /// Remarks that apply to all comparisons.
-const GENERAL: &str = "The twins are compared frame by frame, each packet answered before the next one arrives: how acknowledgements merge
-when packets arrive faster than answers leave is each twin's own. When a change of permission by the driver returns,
-all that was allowed before lies in memory, and nothing that it forbids lands any more. Time-outs of the gateware are
-looked at in turns, so they may come up to an eighth and 20 us off. Lengths of queues are compared at the driver's
-interface, which holds what does not fit into the gateware's 64 places. A call of the gateware's engine may have 1,985
-bytes at any alignment, one of the soft NIC's any length; a queue pair has 16 answers of the gateware's engine on
-their way, the soft NIC 256 over all queue pairs. The acknowledgement interval (16), the window (64), READs and
-atomics outstanding (at most 16) and the 48 bits of an address in memory are fixed in the gateware; the soft twin is
-configured to the same. Of responses behind a missing one, the gateware stores those less than 64 PSNs behind it, the
-soft NIC those less than 512; the others are asked for again.";
+const GENERAL: &str = "The twins are compared frame by frame, each packet answered before the next one arrives: how acknowledgements merge when
+packets arrive faster than answers leave is each twin's own. Of kept requests that are next in turn, the soft NIC
+executes all before it answers; the gateware may answer a READ or atomic before it executes the next, as the MSN of the
+answer shows. When a change of permission by the driver returns, all that was allowed before lies in memory, and nothing
+that it forbids lands any more. Time-outs of the gateware are looked at in turns, so they may come up to an eighth and
+20 us off. Lengths of queues are compared at the driver's interface, which holds what does not fit into the gateware's
+64 places. A call of the gateware's engine may have 1,985 bytes at any alignment, one of the soft NIC's any length; a
+queue pair has 16 answers of the gateware's engine on their way, the soft NIC 256 over all queue pairs. The
+acknowledgement interval (16), the window (64), READs and atomics outstanding (at most 16) and the 48 bits of an address
+in memory are fixed in the gateware; the soft twin is configured to the same. Of responses behind a missing one, the
+gateware stores those less than 64 PSNs behind it, the soft NIC those less than 512; the others are asked for again. The
+gateware keeps at most 32 requests behind gaps, the soft NIC as many as it is configured to. When no place is free, only
+the gateware frees one from time to time, so that a queue pair whose gap is never filled holds none for ever.";
 
 const INTRODUCTION: &str = "# Conformance
 

@@ -45,27 +45,24 @@ pub struct Transcript {
 /// Options of `connect` that are fixed in the gateware.
 const FIXED: [&str; 4] = ["window", "credits", "calls", "rate_control"];
 
-/// Whether a conversation needs something that the gateware does not have: another size, a memory fault, which
-/// a region called `void` has, or requests kept by its side B, if that is the gateware.
-fn is_left_out<'a>(mut conversation: impl Iterator<Item = &'a str>, kinds: [Kind; 2]) -> bool {
+/// Whether a conversation needs something that the gateware does not have: another size, or a memory fault, which
+/// a region called `void` has.
+fn is_left_out<'a>(mut conversation: impl Iterator<Item = &'a str>) -> bool {
     conversation.any(|line| {
         let words = line.strip_prefix("> ").map(Words::new);
         words.is_some_and(|words| match words.verb {
-            "connect" => {
-                let keeps = words.keys.contains_key("keep") && kinds[1] == Kind::Rtl;
-                keeps || FIXED.iter().any(|key| words.keys.contains_key(key))
-            }
+            "connect" => FIXED.iter().any(|key| words.keys.contains_key(key)),
             "region" => words.has("void"),
             _ => false,
         })
     })
 }
 
-/// Runs a script between two NICs. Leaves out what NICs of the kinds `suits` cannot do.
+/// Runs a script between two NICs.
 ///
 /// # Panics
 /// If the script is invalid, or a conversation does not end.
-pub fn replay(script: &str, kinds: [Kind; 2], suits: [Kind; 2], options: Options) -> Transcript {
+pub fn replay(script: &str, kinds: [Kind; 2], options: Options) -> Transcript {
     let mut transcript = Transcript::default();
     let mut pair: Option<Pair> = None;
     let mut left_out = false;
@@ -75,7 +72,7 @@ pub fn replay(script: &str, kinds: [Kind; 2], suits: [Kind; 2], options: Options
         let words = Words::new(command);
         if words.verb == "connect" {
             let rest = lines[index + 1..].iter().take_while(|line| !line.starts_with("> connect"));
-            left_out = is_left_out(std::iter::once(*line).chain(rest.copied()), suits);
+            left_out = is_left_out(std::iter::once(*line).chain(rest.copied()));
             transcript.left_out += usize::from(left_out);
             pair = (!left_out).then(|| Pair::connect(&words, kinds, options));
         }

@@ -80,7 +80,7 @@ pub struct Options {
     pub power_on_seed: u32,
     /// Latency of the memories behind the gateware; `None` for each memory's default.
     pub memory_latency: Option<Latency>,
-    /// Number of packets ahead of the expected PSN that a soft NIC keeps; the gateware keeps none.
+    /// Number of packets ahead of the expected PSN that are kept, up to the gateware's number of places.
     pub reorder_packets: usize,
     /// Whether responses say that a missing part of a READ may be requested alone.
     pub read_parts: bool,
@@ -170,16 +170,17 @@ impl Twin {
 
     /// Creates a NIC with these addresses.
     pub fn at(kind: Kind, hardware: MacAddress, address: Ipv4Addr, options: Options) -> Self {
+        let transport = weft_rdma::Config {
+            reorder_packets: options.reorder_packets,
+            read_parts: options.read_parts,
+            ..transport()
+        };
         let device = match kind {
             Kind::Soft => {
                 let card = CardConfig {
                     peers: [None; NODES_MAX],
                     datagram_bytes: 1_472,
-                    transport: weft_rdma::Config {
-                        reorder_packets: options.reorder_packets,
-                        read_parts: options.read_parts,
-                        ..transport()
-                    },
+                    transport,
                     region_bytes: MEMORY_BYTES,
                 };
                 let config = SoftNicConfig { hardware, address, card };
@@ -190,7 +191,7 @@ impl Twin {
                 let mut nic = RtlNic::new(&RtlNicConfig {
                     hardware,
                     address,
-                    transport: weft_rdma::Config { read_parts: options.read_parts, ..transport() },
+                    transport,
                     region_bytes: MEMORY_BYTES,
                     bits_per_s: 100_000_000_000,
                     hbm: options.memory_latency.unwrap_or(Latency { read_cycles: 40, write_cycles: 20 }),

@@ -180,7 +180,7 @@ fn scenario<T>(run: impl Fn() -> T + Send + Sync + 'static) -> Scenario {
 fn families() -> Vec<Family> {
     let scripts = script::all().into_values().map(|path| {
         let text = fs::read_to_string(path).unwrap();
-        scenario(move || script::replay(&text, [Kind::Rtl; 2], [Kind::Rtl; 2], Options::default()))
+        scenario(move || script::replay(&text, [Kind::Rtl; 2], Options::default()))
     });
     let malformed = CASES.iter().map(|case| scenario(|| suffer(case, Kind::Rtl).unwrap()));
     let faults = Faults { loss: 10_000, duplication: 10_000, reordering: 10_000, corruption: 10_000 };

@@ -204,7 +204,7 @@ impl RtlNic {
         card.registers().check_identity();
         card.registers().set_port(config.hardware, config.address);
         card.registers().set_rate_control(transport.rate_control);
-        card.registers().set_read_parts(transport.read_parts);
+        card.registers().set_recovery(transport.read_parts, transport.reorder_packets);
         let image = card.registers().has_services().then(Image::default);
         let index_bits = |places: u64| places.ilog2();
         let mut keys = KeyNumbers::with_index_bits(

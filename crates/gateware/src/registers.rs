@@ -17,6 +17,9 @@ use crate::package::{
     self, COUNTERS, Control, PreprocessWrite, QueuePair, Region, RequesterQuery, ResponderQuery,
 };
 
+/// The largest number that the register for kept requests holds.
+const REORDER_PACKETS_MAX: usize = 127;
+
 /// The engine in the card.
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
@@ -123,9 +126,13 @@ impl<'a> Registers<'a> {
         self.write(offset::CONGESTION, u32::from(enabled) << shift::CONGESTION_RATE_CONTROL);
     }
 
-    /// Sets whether responses say that a missing part of a READ may be requested alone.
-    pub(crate) fn set_read_parts(&mut self, enabled: bool) {
-        self.write(offset::RECOVERY, u32::from(enabled) << shift::RECOVERY_READ_PARTS);
+    /// Sets how queue pairs recover what the network has lost: whether responses say that a missing part of a READ
+    /// may be requested alone, and how many requests behind gaps are kept, if the card has as many places.
+    pub(crate) fn set_recovery(&mut self, read_parts: bool, reorder_packets: usize) {
+        let read_parts = u32::from(read_parts) << shift::RECOVERY_READ_PARTS;
+        let reorder_packets =
+            (reorder_packets.min(REORDER_PACKETS_MAX) as u32) << shift::RECOVERY_REORDER_PACKETS;
+        self.write(offset::RECOVERY, read_parts | reorder_packets);
     }
 
     /// Makes the sniffer capture all frames that are received and sent, as a whole.

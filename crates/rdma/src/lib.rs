@@ -108,7 +108,7 @@
 //!   responses that arrive out of order at their places in local memory, and requests only missing ones.
 //!   Without the bit it goes back, since other responders end the stream, and also if none can be stored.
 //! - A request that is refused with receiver-not-ready is not kept, nor are requests beyond it until it
-//!   arrives again: its requester sends all of them again.
+//!   arrives again, and those that were kept are dropped: its requester sends all of them again.
 //! - A WRITE with immediate into an RPC region consumes no receive request.
 //! - End-to-end credits are not used: acknowledgements carry credit code 31.
 //! - The congestion bits of the base transport header are sent as zeros and ignored, as annex A17 specifies

@@ -93,8 +93,17 @@ impl Reorder {
         self.first == NONE
     }
 
+    /// Whether the packet is kept.
+    pub(crate) fn holds(&self, sequence: u64, pool: &ReorderPool) -> bool {
+        let mut at = self.first;
+        while at != NONE && pool.sequence(at) < sequence {
+            at = pool.next(at);
+        }
+        at != NONE && pool.sequence(at) == sequence
+    }
+
     /// Sequence number of the first packet that is kept.
-    pub(crate) fn first(&self, pool: &ReorderPool) -> Option<u64> {
+    fn first(&self, pool: &ReorderPool) -> Option<u64> {
         (self.first != NONE).then(|| pool.sequence(self.first))
     }
 
@@ -237,6 +246,7 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(lists[list].first(&pool), models[list].keys().next().copied());
+                prop_assert_eq!(lists[list].holds(sequence, &pool), models[list].contains_key(&sequence));
             }
         }
     }

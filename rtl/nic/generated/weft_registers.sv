@@ -549,6 +549,10 @@ module weft_registers (
                 logic next;
                 logic load_next;
             } read_parts;
+            struct {
+                logic [6:0] next;
+                logic load_next;
+            } reorder_packets;
         } recovery;
         struct {
             struct {
@@ -1107,6 +1111,9 @@ module weft_registers (
             struct {
                 logic value;
             } read_parts;
+            struct {
+                logic [6:0] value;
+            } reorder_packets;
         } recovery;
         struct {
             struct {
@@ -1602,6 +1609,29 @@ module weft_registers (
         end
     end
     assign hwif_out.recovery.read_parts.value = field_storage.recovery.read_parts.value;
+    // Field: weft_registers.recovery.reorder_packets
+    always_comb begin
+        automatic logic [6:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.recovery.reorder_packets.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.recovery && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.recovery.reorder_packets.value & ~decoded_wr_biten[14:8]) | (decoded_wr_data[14:8] & decoded_wr_biten[14:8]);
+            load_next_c = '1;
+        end
+        field_combo.recovery.reorder_packets.next = next_c;
+        field_combo.recovery.reorder_packets.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.recovery.reorder_packets.value <= 7'h0;
+        end else begin
+            if(field_combo.recovery.reorder_packets.load_next) begin
+                field_storage.recovery.reorder_packets.value <= field_combo.recovery.reorder_packets.next;
+            end
+        end
+    end
+    assign hwif_out.recovery.reorder_packets.value = field_storage.recovery.reorder_packets.value;
     // Field: weft_registers.hardware_low.address
     always_comb begin
         automatic logic [31:0] next_c;
@@ -4012,6 +4042,7 @@ module weft_registers (
         end
         if(rd_mux_addr == 12'h2c) begin
             readback_data_var[0] = field_storage.recovery.read_parts.value;
+            readback_data_var[14:8] = field_storage.recovery.reorder_packets.value;
         end
         if(rd_mux_addr == 12'h30) begin
             readback_data_var[31:0] = field_storage.hardware_low.address.value;

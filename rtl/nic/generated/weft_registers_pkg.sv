@@ -339,7 +339,12 @@ package weft_registers_pkg;
     } weft_registers__recovery__read_parts__out_t;
 
     typedef struct {
+        logic [6:0] value;
+    } weft_registers__recovery__reorder_packets__out_t;
+
+    typedef struct {
         weft_registers__recovery__read_parts__out_t read_parts;
+        weft_registers__recovery__reorder_packets__out_t reorder_packets;
     } weft_registers__recovery__out_t;
 
     typedef struct {

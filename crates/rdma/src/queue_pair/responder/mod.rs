@@ -82,6 +82,17 @@ enum Gap {
     NotReady,
 }
 
+/// The later request that revealed the gap. If it arrives again, the peer has gone back, and the missing packet
+/// was lost again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Witness {
+    None,
+    /// The request with this sequence number.
+    Packet(u64),
+    /// Any request that is kept.
+    Kept,
+}
+
 #[derive(Debug)]
 pub(super) struct Responder {
     receives: VecDeque<ReceiveRequest>,
@@ -95,9 +106,7 @@ pub(super) struct Responder {
     msn: u32,
     inbound: Inbound,
     gap: Gap,
-    /// The later request that revealed the gap. If it arrives again, the peer has gone back, and the missing
-    /// packet was lost again.
-    witness: Option<u64>,
+    witness: Witness,
     /// The sequence number after the highest one that arrived out of order.
     early: u64,
     reorder: Reorder,
@@ -115,7 +124,7 @@ impl Responder {
             msn: 0,
             inbound: Inbound::Idle,
             gap: Gap::None,
-            witness: None,
+            witness: Witness::None,
             early: 0,
             reorder: Reorder::new(),
             resources: Resources::default(),
@@ -129,7 +138,7 @@ impl Responder {
         self.msn = 0;
         self.inbound = Inbound::Idle;
         self.gap = Gap::None;
-        self.witness = None;
+        self.witness = Witness::None;
         self.early = self.expected;
         self.forget_output();
         self.resources.start(resources);
@@ -231,7 +240,8 @@ impl Responder {
         // Another gap follows. The peer has sent the packets before the later ones that are here, so they are
         // lost. Without a report the peer would consider them received.
         if gap == Gap::Reported && shared.reorder.exists() && self.expected < self.early {
-            self.report_gap(self.reorder.first(&shared.reorder), !self.reorder.is_empty());
+            let kept = !self.reorder.is_empty();
+            self.report_gap(if kept { Witness::Kept } else { Witness::None }, kept);
         }
         Ok(())
     }
@@ -258,13 +268,15 @@ impl Responder {
             Err(Refusal::Drop) => {
                 // The packet is not lost but could not be accepted. No gap is reported; the peer's time-out
                 // recovers.
-                self.witness = None;
+                self.witness = Witness::None;
                 Ok(false)
             }
             Err(Refusal::NotReady) => {
                 shared.counters.send_rnr_err += 1;
                 self.gap = Gap::NotReady;
-                self.witness = None;
+                self.witness = Witness::None;
+                // The peer sends everything again.
+                self.reorder.clear(&mut shared.reorder);
                 self.refuse(Syndrome::RnrNak { timer: setup.min_rnr_timer }, self.expected);
                 Ok(false)
             }
@@ -389,7 +401,7 @@ impl Responder {
     }
 
     /// Reports to the peer that the expected packet has not arrived.
-    fn report_gap(&mut self, witness: Option<u64>, kept: bool) {
+    fn report_gap(&mut self, witness: Witness, kept: bool) {
         self.gap = Gap::Reported;
         self.witness = witness;
         let syndrome = Syndrome::Nak(NakCode::PsnSequenceError);
@@ -401,10 +413,15 @@ impl Responder {
     fn receive_ahead(&mut self, sequence: u64, packet: &Packet<'_>, setup: &Setup, shared: &mut Shared) {
         self.early = self.early.max(sequence + 1);
         shared.counters.out_of_seq_request += 1;
+        let again = match self.witness {
+            Witness::None => false,
+            Witness::Packet(witness) => witness == sequence,
+            Witness::Kept => self.reorder.holds(sequence, &shared.reorder),
+        };
         let keeps = self.gap != Gap::NotReady && packet.payload.len() <= setup.mtu as usize;
         let kept = keeps && self.reorder.keep(sequence, packet, &mut shared.reorder);
-        if self.gap == Gap::None || self.witness == Some(sequence) {
-            self.report_gap(Some(sequence), kept);
+        if self.gap == Gap::None || again {
+            self.report_gap(Witness::Packet(sequence), kept);
         } else if !kept {
             shared.counters.drop_out_of_sequence += 1;
         }
