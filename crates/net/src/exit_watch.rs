@@ -3,8 +3,8 @@
 //! A second process, the *watcher*, holds the reading end of a pipe whose writing end only the node's process has. The
 //! kernel closes that end when the last thread of the node's process has ended, whatever has ended it: SIGKILL, a lack
 //! of memory, a panic. Nothing but the end of the process closes it, so the end of the pipe proves that no thread of
-//! the node can serve a request any more, and its lease need not be waited for. A machine or a network that fails proves
-//! nothing; there the lease decides.
+//! the node can serve a request any more, and its lease need not be waited for. A machine or a network that fails
+//! proves nothing; there the lease decides.
 //!
 //! The node writes the incarnation of its engines into the pipe whenever it changes, 8 bytes, big-endian, and 0 once it
 //! has left in order.
