@@ -1417,10 +1417,9 @@ module requester
     .whole_o(soon_whole6),
     .whole_deadline_o(whole_deadline6),
     .forget_i(common6_q.kind == EventCommand),
-    // The first repair of a READ is measured too, so that time-outs follow the round trip even while there are only
-    // repairs.
+    // First repairs are measured too, so that time-outs follow the round trip even while there are only repairs.
     .sent_i(common6_q.kind == EventTurn && packet6_q.go && asks6
-            && (repairs6 ? common6_q.state.repair_first && packet6_q.has_response : !packet6_q.again)),
+            && (repairs6 ? common6_q.state.repair_first : !packet6_q.again)),
     .sent_psn_i(repairs6 ? common6_q.state.unacknowledged : common6_q.state.cursor),
     .answered_i(common6_q.kind inside {EventHeader, EventTake} && decision6_q.advances),
     .end_i(decision6_q.unacknowledged),

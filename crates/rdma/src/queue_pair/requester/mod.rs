@@ -107,9 +107,9 @@ pub(super) struct Requester {
     implied: Option<Implied>,
     /// Whether the oldest unacknowledged packet is to be sent again, alone, before the packet at the cursor.
     repair: bool,
-    /// Whether this repair is the first one for that packet. Then a READ of a part is measured, so that
-    /// time-outs follow the round trip even while there are only repairs. If the first copy was late and not
-    /// lost, one estimate is too short.
+    /// Whether this repair is the first one for that packet. Then it is measured, so that time-outs follow the
+    /// round trip even while there are only repairs. If the first copy was late and not lost, one estimate is too
+    /// short.
     first_repair: bool,
     /// Whether the peer answers a READ of a missing part without ending the stream of the whole.
     peer_repairs: bool,

@@ -81,7 +81,7 @@ impl Requester {
         let first_to_ask = asks && self.asked <= self.unacknowledged;
         if asks {
             self.asked = self.asked.max(if has_response { entry.end() } else { sequence + 1 });
-            if !again || repair && self.first_repair && has_response {
+            if !again || repair && self.first_repair {
                 self.round_trip.sent(now, sequence);
             }
         }
