@@ -333,6 +333,7 @@ expect 'were not provided' "$weft" report
 expect 'were not provided' "$weft" start
 expect 'cannot be read' "$weft" start --node 0
 expect 'missing.toml: cannot be read' "$weft" start --config missing.toml --node 0
+expect 'missing.toml: cannot be read' "$weft" watch-exit --config missing.toml --node 0
 echo 'node = ' >broken.toml
 expect 'broken.toml: line 1' "$weft" start --config broken.toml --node 0
 cluster 127.77.0.1 kv >one.toml

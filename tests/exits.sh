@@ -41,8 +41,25 @@ put() {
     "$weft" kv --config "$config" --give-up-ms "$1" put "$2" value >/dev/null 2>"$work/error"
 }
 
+# Prints the process of the watcher of node $1, or of those of all nodes.
+watcher() {
+    local process
+    for process in /proc/[0-9]*; do
+        # A process may end meanwhile.
+        if { tr '\0' ' ' <"$process/cmdline"; } 2>/dev/null | grep -qF "watch-exit --config $config --node ${1-}"; then
+            echo "${process#/proc/}"
+        fi
+    done
+}
+
 has_no_watcher() {
-    ! pgrep -f "watch-exit --config $config" >/dev/null
+    [[ -z $(watcher) ]]
+}
+
+# Sets holder to the node that holds the membership service. Without keepers, it is node 0.
+learn_holder() {
+    holder=0
+    [[ $options != --keepers ]] || holder=$("$weft" status --config "$config" --json - 2>/dev/null | grep -oP '"holder": \K[0-9]+')
 }
 
 for options in '' --sealed --keepers; do
@@ -53,22 +70,23 @@ for options in '' --sealed --keepers; do
     for node in 0 1 2; do start "$node"; done
     until_done is_well
     put 10000 before || fail "no write before a node is killed: $(cat "$work/error")"
+    until_done learn_holder
+    killed=$(((holder + 1) % 3)) unwatched=$(((holder + 2) % 3))
 
-    # Node 0 holds the membership service, also among keepers: it founded the cluster.
-    kill -9 "${nodes[2]}"
-    put 10000 after || fail "no write after node 2 was killed: $(cat "$work/error")"
-    start 2
+    kill -9 "${nodes[killed]}"
+    put 10000 after || fail "no write after node $killed was killed: $(cat "$work/error")"
+    start "$killed"
     until_done is_well
 
     # Without its watcher, a node serves as before, and its lease is waited for.
-    pkill -9 -P "${nodes[1]}" || fail "node 1 has no watcher"
-    put 10000 without || fail "no write while node 1 has no watcher: $(cat "$work/error")"
-    kill -9 "${nodes[1]}"
-    if put 3000 lease; then fail "a write succeeded during the lease of node 1, which was killed"; fi
+    kill -9 "$(watcher "$unwatched")" || fail "node $unwatched has no watcher"
+    put 10000 without || fail "no write while node $unwatched has no watcher: $(cat "$work/error")"
+    kill -9 "${nodes[unwatched]}"
+    if put 3000 lease; then fail "a write succeeded during the lease of node $unwatched, which was killed"; fi
 
-    for node in 2 0; do
-        kill "${nodes[$node]}"
-        while kill -0 "${nodes[$node]}" 2>/dev/null; do sleep 0.01; done
+    for node in "$killed" "$holder"; do
+        kill "${nodes[node]}"
+        while kill -0 "${nodes[node]}" 2>/dev/null; do sleep 0.01; done
     done
     until_done has_no_watcher
     nodes=()

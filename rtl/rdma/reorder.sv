@@ -6,10 +6,10 @@
 // says what has become of the packet. The placement block writes the payloads and reads them again. A place that
 // becomes free may get another payload at once: in the placement block, that is behind the reading of the one before.
 //
-// When there is no place, a hand moves on by one place every `Patience` requests, and frees the place that it has met
-// before. So a queue pair whose peer never fills its gap holds no place for ever. What is freed so is missing like any
-// other lost request. The same frees what is never next, because a READ before it covers its PSN: no requester that
-// follows the specification sends such a request.
+// When there is no place, a clock hand (second-chance replacement) moves on by one place every `Patience` requests, and
+// frees the place that it has met before. So a queue pair whose peer never fills its gap holds no place for ever. What
+// is freed so is missing like any other lost request. The same frees what is never next, because a READ before it
+// covers its PSN: no requester that follows the specification sends such a request.
 //
 // Latency: a search 1 cycle; a header 2 cycles after it is next, if its payload is here; the first beat of its payload
 // 1 cycle after `frame_run_i`. Throughput: one event of the responder and one beat a cycle. Order: headers in the order

@@ -81,14 +81,14 @@ pub enum WatchError {
 }
 
 /// The watcher's process: reads from `pipe` until the process of the configured node has ended. If the node has not
-/// left by then, it notifies the membership service. Returns whether the service has confirmed it.
+/// left by then, it notifies the membership service, for two seconds or until the service confirms it.
 ///
 /// # Errors
 /// The pipe cannot be read, or no socket can be opened.
-pub fn watch_exit(config: &NodeConfig, pipe: impl Read) -> Result<bool, WatchError> {
-    let Some(incarnation) = last_incarnation(pipe)? else { return Ok(true) };
+pub fn watch_exit(config: &NodeConfig, pipe: impl Read) -> Result<(), WatchError> {
+    let Some(incarnation) = last_incarnation(pipe)? else { return Ok(()) };
     let done = Stop::new()?;
-    let Some(own) = own_address(&config.own().address, config.family(), &done)? else { return Ok(false) };
+    let Some(own) = own_address(&config.own().address, config.family(), &done)? else { return Ok(()) };
     let seal = Seal::load(config.security.as_ref(), config.cluster)?;
     let port = UdpPort::bind(SocketAddr::new(own, 0), &PortOptions::default())?.sealed(seal.as_ref());
     let clock = Clock::starting_now();
@@ -107,7 +107,7 @@ pub fn watch_exit(config: &NodeConfig, pipe: impl Read) -> Result<bool, WatchErr
         done: &done,
     };
     run(&mut notice, &mut [port], clock, IdlePolicy::SLEEP, &done)?;
-    Ok(notice.confirmed)
+    Ok(())
 }
 
 /// The incarnation that a node had when its process ended; `None` if the node had left, or had not begun.
@@ -176,6 +176,7 @@ mod tests {
         assert_eq!(numbers(&[]), None);
         assert_eq!(numbers(&[7, 9]), Some(9));
         assert_eq!(numbers(&[7, 9, LEFT]), None);
+        assert_eq!(numbers(&[7, u64::MAX]), None, "no node has that incarnation");
         // A number that was not written as a whole does not count.
         assert_eq!(
             last_incarnation(&[&9u64.to_be_bytes()[..], &[0; 5]].concat()[..]).unwrap(),

@@ -65,7 +65,7 @@ fn fit_keys_into_gates(nic: &NodeNic, nodes: usize) -> Result<(), Failure> {
             MACHINES_IN_GATES - 1
         ))),
         NodeNic::RtlBeforeHost => Err(Failure::new(
-            "with --engine host nobody installs keys in the card; leave out --engine host, or --psp",
+            "with --engine host the host installs no keys in the card; leave out --engine host, or --psp",
         )),
         NodeNic::Rtl(_) | NodeNic::Soft(_) => Ok(()),
     }

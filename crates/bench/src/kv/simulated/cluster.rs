@@ -275,7 +275,7 @@ fn client_machines(parameters: &ClusterParameters) -> u32 {
     if parameters.psp && parameters.nic.model() == NicModel::Rtl {
         assert!(
             parameters.nodes < MACHINES_IN_GATES,
-            "cards in gates have keys for 8 nodes and client machines"
+            "cards in gates have keys for {MACHINES_IN_GATES} nodes and client machines"
         );
         return machines.min((MACHINES_IN_GATES - parameters.nodes) as u32);
     }

@@ -307,7 +307,7 @@ impl NodeBuilder {
                 NodeMachine::Rtl(NicMachine::new(nic, host, &CostProfile::GATEWARE))
             }
             NodeNic::RtlBeforeHost => {
-                assert!(self.keys.is_none(), "the lease holder has no access to the keys of the card");
+                assert!(self.keys.is_none(), "a host with the engine installs no keys in the card");
                 let host = HostedMachine::new(software(&CostProfile::HOST_SOFTWARE));
                 let nic = self.rtl_nic(node, life, None);
                 NodeMachine::RtlBeforeHost(NicMachine::new(nic, host, &CostProfile::GATEWARE))
