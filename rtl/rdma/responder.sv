@@ -513,15 +513,17 @@ module responder
   // A packet behind a gap gets a place to be kept in.
 
   logic   s2_keepable;
+  logic   s2_reserves;
   event_t s2_event;
 
   assign s2_keepable = keeps_i && s2_outcome_q == OutcomeAhead && s2_state_q.gap != GapNotReady && !s2_over;
-  assign reserve_o = s2_valid_q && s2_keepable && room_i;
+  assign s2_reserves = s2_keepable && !s2_state_q.overflow && room_i;
+  assign reserve_o = s2_valid_q && s2_reserves;
   assign reserve_header_o = s2_header_q;
 
   always_comb begin
     s2_event = s2_event_q;
-    if (s2_keepable) s2_event.argument = packet_argument_t'{reserved: room_i, place: room_place_i, default: '0};
+    if (s2_keepable) s2_event.argument = packet_argument_t'{reserved: s2_reserves, place: room_place_i, default: '0};
   end
 
   facts_t s2_facts;
@@ -556,6 +558,7 @@ module responder
       s3_distance_q <= s2_distance_q;
       s3_q.change <= s2_event;
       s3_q.keepable <= s2_keepable;
+      s3_q.refused <= s2_keepable && !room_i;
       s3_q.meaning <= s2_meaning_q;
       s3_q.outcome <= s2_outcome;
       s3_q.turn <= s2_turn_q;
@@ -578,7 +581,9 @@ module responder
       s3_q.next_resource <= s2_behind_resource >= s2_resources_q ? '0 : s2_behind_resource[ResourceBits-1:0];
       s3_q.psn <= s2_psn;
       s3_q.arrived <= s2_header_q.psn;
-      s3_q.witnessed <= s2_state_q.witness_valid && !s2_state_q.witness_kept && s2_state_q.witness == s2_header_q.psn;
+      s3_q.witnessed <= s2_state_q.witness_valid
+                        && (s2_state_q.witness_repeated
+                            ? s2_distance_q == 24'd1 : s2_state_q.witness == s2_header_q.psn);
       s3_q.state <= s2_state_q;
       // Defaults; later stages set these fields.
       s3_q.check <= 1'b0;
@@ -731,7 +736,6 @@ module responder
     .grant_i        (s6_grant_q),
     .call_i         (s6_call_q),
     .takes_receive_i(s6_takes_receive_q),
-    .keeps_i,
     .found_i,
     .any_i,
     .verdict_o      (verdict),

@@ -12,9 +12,8 @@ module responder_conclude
   /* verilator lint_on UNUSEDSIGNAL */
   input logic          call_i,
   input logic          takes_receive_i,
-  // A NIC that keeps packets behind a gap. `found`: the packet, if it is early, is kept already; otherwise the packet
-  // behind it is. `any`: some packet of the queue pair is.
-  input logic          keeps_i,
+  // `found`: the packet, if it is early, is kept already; otherwise the packet behind it is. `any`: some packet of the
+  // queue pair is.
   input logic          found_i,
   input logic          any_i,
 
@@ -73,7 +72,7 @@ module responder_conclude
   logic missing;
 
   assign ahead = work_i.outcome == OutcomeAhead;
-  assign witnessed_o = work_i.witnessed || (work_i.state.witness_valid && work_i.state.witness_kept && found_i);
+  assign witnessed_o = work_i.witnessed || (work_i.state.witness_valid && work_i.state.witness_repeated && found_i);
   assign report = ahead && (work_i.state.gap == GapNone || witnessed_o);
   assign reserved = work_i.change.kind == EventHeader && argument.reserved;
   assign keep = reserved && !found_i;
@@ -114,7 +113,7 @@ module responder_conclude
         msn: work_i.state.msn,
         syndrome: SyndromeAck,
         resource: work_i.resource,
-        report: keeps_i && missing && work_i.state.gap == GapReported,
+        report: missing && work_i.state.gap == GapRepair,
         kept: accept ? any_i : kept_o,
         marker: work_i.change.kind == EventAccess
     };
@@ -186,10 +185,11 @@ module responder_conclude
     unique case (work_i.outcome)
       OutcomeAhead: begin
         state_o.early = work_i.early;
+        if (work_i.keepable && !kept_o) state_o.overflow = 1'b1;
         if (report) begin
-          state_o.gap = GapReported;
+          state_o.gap = kept_o ? GapRepair : GapGoBack;
           state_o.witness_valid = 1'b1;
-          state_o.witness_kept = 1'b0;
+          state_o.witness_repeated = 1'b0;
           state_o.witness = work_i.arrived;
         end
       end
@@ -200,16 +200,22 @@ module responder_conclude
       // The packet was dropped on purpose, not lost on the wire. It is recovered by the requester's time-out.
       OutcomeNoCredit, OutcomeNoCall: begin
         state_o.witness_valid = 1'b0;
-        if (again) state_o.gap = GapNone;
+        if (again) begin
+          state_o.gap = GapNone;
+          state_o.overflow = 1'b0;
+        end
       end
       OutcomeAccept: begin
         state_o.expected = work_i.expected;
         state_o.early = work_i.early;
         // The packet that is next decides what follows.
-        if (!next && !verdict_o.report) state_o.gap = GapNone;
         if (verdict_o.report) begin
-          state_o.witness_valid = any_i;
-          state_o.witness_kept  = 1'b1;
+          state_o.gap = any_i ? GapRepair : GapGoBack;
+          state_o.witness_valid = 1'b1;
+          state_o.witness_repeated = 1'b1;
+        end else if (!next) begin
+          state_o.gap = GapNone;
+          state_o.overflow = 1'b0;
         end
         state_o.msn  = verdict_o.msn;
         state_o.done = work_i.done;
@@ -243,6 +249,7 @@ module responder_conclude
         state_o.expected = work_i.change.argument;
         state_o.early = '0;
         state_o.gap = GapNone;
+        state_o.overflow = 1'b0;
         state_o.witness_valid = 1'b0;
         state_o.msn = '0;
         state_o.inbound = InboundIdle;
@@ -279,7 +286,7 @@ module responder_conclude
           reserved: reserved,
           keep: keep,
           payload: work_i.bytes != '0,
-          refused: work_i.keepable && !kept_o,
+          refused: work_i.refused && !found_i,
           returned: again,
           next: next,
           deferred: work_i.acknowledge_request && !response,

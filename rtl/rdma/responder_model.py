@@ -59,8 +59,11 @@ class QueuePair:
     expected: int = 0
     msn: int = 0
     inbound: tuple = None
+    # "repair" and "go back": reported, and what the peer does; or "not ready".
     gap: str | None = None
-    # A sequence number, or "kept": any packet that is kept.
+    # A packet behind the gap was not kept.
+    overflow: bool = False
+    # A sequence number, or "repeated": any packet that is kept, or the one right behind the gap.
     witness: int | str | None = None
     early: int = 0
     # Sequence numbers of packets behind a gap that are kept, without one that is next in turn.
@@ -115,7 +118,7 @@ class Model:
         elif operation == "Receive" and pair.state == INIT:
             pair.state = READY
             pair.expected = pair.early = ROUND + argument
-            pair.msn, pair.inbound, pair.gap = 0, None, None
+            pair.msn, pair.inbound, pair.gap, pair.overflow = 0, None, None, False
             pair.witness = None
             pair.saved, pair.resource = [], 0
         elif operation == "Access":
@@ -199,11 +202,11 @@ class Model:
         following = pair.expected in pair.kept
         pair.kept.discard(pair.expected)
         behind = not following and gap is not None and pair.expected < pair.early
-        report = self.keeps and behind and gap == "reported"
-        if not following:
-            pair.gap = "reported" if report else None
+        report = behind and gap == "repair"
         if report:
-            pair.witness = "kept" if pair.kept else None
+            pair.gap, pair.witness = self.reported(pair.kept), "repeated"
+        elif not following:
+            pair.gap, pair.overflow = None, False
         hint = constant("SyndromeSequenceError" if behind else "SyndromeAck")
         kind, fields = answer
         if kind == "AnswerAcknowledge" and following:
@@ -221,18 +224,26 @@ class Model:
         self.count("out_of_seq_request")
         keepable = self.keeps and pair.gap != "not ready" and header["payload_bytes"] <= 128 << self.setup["path_mtu"]
         found = sequence in pair.kept
+        assert not (pair.overflow and self.reserved)
         kept = keepable and (found or self.reserved)
+        pair.overflow |= keepable and not kept
         if kept and not found:
             pair.kept.add(sequence)
             if header["payload_bytes"]:
                 self.verdict.update(
                     place="PlaceReorder", bytes=header["payload_bytes"], offset=header["payload_offset"]
                 )
-        if pair.gap is None or pair.witness == sequence or (pair.witness == "kept" and found):
-            pair.gap, pair.witness = "reported", sequence
+        repeated = pair.witness == "repeated" and (found or sequence == pair.expected + 1)
+        if pair.gap is None or pair.witness == sequence or repeated:
+            pair.gap, pair.witness = self.reported(kept), sequence
             self.answer("AnswerRefuse", pair.expected, syndrome=constant("SyndromeSequenceError"), kept=int(kept))
         elif not kept:
             self.count("drop_out_of_sequence")
+
+    @staticmethod
+    def reported(kept):
+        """What the peer does when a gap is reported with this promise."""
+        return "repair" if kept else "go back"
 
     def acknowledge_before(self, sequence):
         """Sends the acknowledgement that was left to a packet which is not executed."""
@@ -244,7 +255,7 @@ class Model:
         if refusal.kind == "drop":
             pair.witness = None
             if self.again:
-                pair.gap = None
+                pair.gap, pair.overflow = None, False
                 self.acknowledge_before(pair.expected)
             return None
         if refusal.kind == "not ready":

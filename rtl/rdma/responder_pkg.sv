@@ -53,9 +53,10 @@ package responder_pkg;
 
   // What is known about the expected packet.
   typedef enum logic [1:0] {
-    GapNone,      // no later packet has arrived
-    GapReported,  // a NAK has told the peer that it is missing; until it arrives, later packets are kept or dropped
-    GapNotReady   // there was no receive request for it: the peer sends it and all later packets again
+    GapNone,     // no later packet has arrived
+    GapRepair,   // a NAK has told the peer, which sends it again alone, because later packets are kept
+    GapGoBack,   // a NAK has told the peer, which sends it and all later packets again
+    GapNotReady  // there was no receive request for it: the peer sends it and all later packets again
   } gap_e;
 
   typedef enum logic [1:0] {
@@ -80,10 +81,14 @@ package responder_pkg;
     // Stored as a distance, because a PSN would become ambiguous when PSNs wrap around.
     psn_t             early;
     gap_e             gap;
-    // The packet that made the responder report the gap: that with PSN `witness`, or any that is kept. If it arrives
-    // again, the peer has gone back N, and the packet that it went back for has been lost once more.
+    // A packet behind the gap found no place. The peer sends it again with all behind it, so those are not kept either.
+    // Otherwise the places would fill with packets that are separated by others, each of them a gap of its own.
+    logic             overflow;
+    // The packet that made the responder report the gap: that with PSN `witness`, or any that the peer must have sent
+    // before (`witness_repeated`): one that is kept, or the one right behind the gap. If it arrives again, the peer has
+    // gone back N, and the packet that it went back for has been lost once more.
     logic             witness_valid;
-    logic             witness_kept;
+    logic             witness_repeated;
     psn_t             witness;
     psn_t             msn;
     // The message that is being received: the address of its next packet, and how much of it has arrived.
@@ -251,6 +256,7 @@ package responder_pkg;
     psn_t arrived;  // PSN of the packet
     logic witnessed;  // the packet is the one that made the responder report the gap
     logic keepable;  // the packet may be kept behind the gap
+    logic refused;  // but there is no place for it
     // New values of fields of `state`, if the packet is accepted or came too early.
     logic [31:0] done;
     psn_t packets;

@@ -63,11 +63,6 @@ impl ReorderPool {
         Self { places: (0..places).map(place).collect(), free: if places == 0 { NONE } else { 0 } }
     }
 
-    /// Whether this NIC keeps packets at all.
-    pub(crate) fn exists(&self) -> bool {
-        !self.places.is_empty()
-    }
-
     fn next(&self, place: u32) -> u32 {
         self.places[place as usize].next
     }
@@ -254,7 +249,6 @@ mod tests {
     #[test]
     fn without_places_nothing_is_kept() {
         let mut pool = ReorderPool::new(0);
-        assert!(!pool.exists());
         assert!(!Reorder::new().keep(5, &Packet::new(bth(5), &[]), &mut pool));
     }
 }

@@ -1,4 +1,4 @@
-//! How a requester handles reports of loss while it is already recovering.
+//! How requesters and responders handle losses while they are already recovering.
 
 use crate::common::{Connection, Node, connected};
 use weft_rdma::{Config, Counters, local_ack_timeout, rnr_timer};
@@ -147,4 +147,42 @@ fn nothing_but_its_end_or_progress_ends_the_wait_for_a_receiver() {
     requester.nak(PSN + 1, Syndrome::Nak(NakCode::PsnSequenceError));
     assert_eq!(requester.requests(), [PSN + 1]);
     assert_eq!(requester.counters().completer_retry_err, 2);
+}
+
+/// The packets that the node sends now.
+fn sent(node: &mut Node) -> Vec<Vec<u8>> {
+    let one = || {
+        let mut bytes = Vec::new();
+        node.transport.poll_transmit(Instant::ZERO, &mut node.memory, &mut bytes).map(|_| bytes)
+    };
+    std::iter::from_fn(one).collect()
+}
+
+/// The responder has a place for one packet. Once the first gap is filled, it reports the next one, and the requester
+/// goes back for it. While all comes again, there is nothing to report.
+#[test]
+fn what_was_not_kept_is_reported_once() {
+    let with = Connection { timeout: TIMEOUT, psn: [PSN, 500], ..Connection::default() };
+    let [mut requester, mut responder] =
+        connected(&Config { reorder_packets: 1, ..Config::default() }, &with);
+    let write = Operation::Write { remote: responder.remote(0), immediate: None };
+    let local = requester.local(0, 6 * MTU);
+    requester.post(Instant::ZERO, 1, write, local);
+    let requests = sent(&mut requester);
+    assert_eq!(requests.len(), 6);
+    let mut answers = |request: usize| -> Vec<(u32, Syndrome, bool)> {
+        let packet = Packet::parse(&requests[request]).unwrap();
+        responder.transport.receive(Instant::ZERO, requester.address, &packet, &mut responder.memory);
+        let answers = sent(&mut responder);
+        let answers = answers.iter().map(|bytes| Packet::parse(bytes).unwrap());
+        answers
+            .map(|answer| (answer.bth.psn - PSN, answer.aeth.unwrap().syndrome, answer.bth.acknowledge))
+            .collect()
+    };
+    let gap = Syndrome::Nak(NakCode::PsnSequenceError);
+    assert_eq!(answers(1), [(0, gap, true)]);
+    (2..6).for_each(|request| assert_eq!(answers(request), []));
+    assert_eq!(answers(0), [(2, gap, false)]);
+    (2..5).for_each(|request| assert_eq!(answers(request), []));
+    assert_eq!(answers(5), [(5, Syndrome::Ack { credits: 31 }, false)]);
 }

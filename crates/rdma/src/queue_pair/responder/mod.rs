@@ -75,11 +75,20 @@ enum Acknowledgement {
 enum Gap {
     /// No later packet has arrived.
     None,
-    /// Its loss was reported to the peer. Until it arrives, later packets are kept or dropped.
-    Reported,
+    /// Its loss was reported to the peer, which sends it again alone, because later packets are kept.
+    Repair,
+    /// Its loss was reported to the peer, which sends it and all later packets again.
+    GoBack,
     /// There was no receive request for it. The peer sends it and all later packets again, so later packets
     /// are dropped.
     NotReady,
+}
+
+impl Gap {
+    /// A gap that is reported with this promise.
+    fn reported(kept: bool) -> Self {
+        if kept { Self::Repair } else { Self::GoBack }
+    }
 }
 
 /// The later request that revealed the gap. If it arrives again, the peer has gone back, and the missing packet
@@ -89,8 +98,8 @@ enum Witness {
     None,
     /// The request with this sequence number.
     Packet(u64),
-    /// Any request that is kept.
-    Kept,
+    /// Any request that the peer must have sent before: one that is kept, or the one right behind the gap.
+    Repeated,
 }
 
 #[derive(Debug)]
@@ -109,6 +118,10 @@ pub(super) struct Responder {
     witness: Witness,
     /// The sequence number after the highest one that arrived out of order.
     early: u64,
+    /// A packet behind the gap found no place. The peer sends it again with all behind it, so those are not kept
+    /// either. Otherwise the places would fill with packets that are separated by others, each of them a gap of its
+    /// own.
+    overflow: bool,
     reorder: Reorder,
     resources: Resources,
     acknowledgement: Option<Acknowledgement>,
@@ -126,6 +139,7 @@ impl Responder {
             gap: Gap::None,
             witness: Witness::None,
             early: 0,
+            overflow: false,
             reorder: Reorder::new(),
             resources: Resources::default(),
             acknowledgement: None,
@@ -140,6 +154,7 @@ impl Responder {
         self.gap = Gap::None;
         self.witness = Witness::None;
         self.early = self.expected;
+        self.overflow = false;
         self.forget_output();
         self.resources.start(resources);
     }
@@ -230,6 +245,7 @@ impl Responder {
         if !self.receive_in_turn(packet, setup, shared, memory)? {
             return Ok(());
         }
+        let overflow = std::mem::take(&mut self.overflow);
         while let Some((place, kept)) = self.reorder.take(self.expected, &mut shared.reorder) {
             let carried_out = self.receive_in_turn(&kept.packet(), setup, shared, memory);
             self.reorder.give_back(place, kept, &mut shared.reorder);
@@ -237,11 +253,11 @@ impl Responder {
                 return Ok(());
             }
         }
-        // Another gap follows. The peer has sent the packets before the later ones that are here, so they are
-        // lost. Without a report the peer would consider them received.
-        if gap == Gap::Reported && shared.reorder.exists() && self.expected < self.early {
-            let kept = !self.reorder.is_empty();
-            self.report_gap(if kept { Witness::Kept } else { Witness::None }, kept);
+        // Another gap follows, and the peer has sent only the packet that was missing. What is missing now was lost
+        // or not kept; without a report the peer would consider it received.
+        if gap == Gap::Repair && self.expected < self.early {
+            self.overflow = overflow;
+            self.report_gap(Witness::Repeated, !self.reorder.is_empty());
         }
         Ok(())
     }
@@ -385,7 +401,7 @@ impl Responder {
             // The pending NAK names a packet that has arrived since. But packets beyond it were dropped, so
             // the NAK now names the next missing packet.
             Some(Acknowledgement::Negative { kept, .. }) if self.expected < self.early => {
-                self.gap = Gap::Reported;
+                self.gap = Gap::reported(kept);
                 let syndrome = Syndrome::Nak(NakCode::PsnSequenceError);
                 Some(Acknowledgement::Negative { syndrome, sequence: self.expected, kept })
             }
@@ -402,7 +418,7 @@ impl Responder {
 
     /// Reports to the peer that the expected packet has not arrived.
     fn report_gap(&mut self, witness: Witness, kept: bool) {
-        self.gap = Gap::Reported;
+        self.gap = Gap::reported(kept);
         self.witness = witness;
         let syndrome = Syndrome::Nak(NakCode::PsnSequenceError);
         self.acknowledgement = Some(Acknowledgement::Negative { syndrome, sequence: self.expected, kept });
@@ -416,10 +432,18 @@ impl Responder {
         let again = match self.witness {
             Witness::None => false,
             Witness::Packet(witness) => witness == sequence,
-            Witness::Kept => self.reorder.holds(sequence, &shared.reorder),
+            Witness::Repeated => {
+                sequence == self.expected + 1 || self.reorder.holds(sequence, &shared.reorder)
+            }
         };
         let keeps = self.gap != Gap::NotReady && packet.payload.len() <= setup.mtu as usize;
-        let kept = keeps && self.reorder.keep(sequence, packet, &mut shared.reorder);
+        let kept = keeps
+            && if self.overflow {
+                self.reorder.holds(sequence, &shared.reorder)
+            } else {
+                self.reorder.keep(sequence, packet, &mut shared.reorder)
+            };
+        self.overflow |= keeps && !kept;
         if self.gap == Gap::None || again {
             self.report_gap(Witness::Packet(sequence), kept);
         } else if !kept {
