@@ -13,7 +13,8 @@
 //
 // Latency: a search 1 cycle; a header 2 cycles after it is next, if its payload is here; the first beat of its payload
 // 1 cycle after `frame_run_i`. Throughput: one event of the responder and one beat a cycle. Order: headers in the order
-// in which they become next. Stalls: never; a header waits for the consumer, and for the end of its payload.
+// in which they become next. Stalls: never; a header waits for the consumer, for its release, and for the end of its
+// payload.
 module reorder
   import weft_pkg::*;
   import responder_pkg::*;
@@ -41,7 +42,8 @@ module reorder
   input  logic             command_valid_i,
   input  reorder_command_t command_i,
 
-  // Requests that are next in turn.
+  // Requests that are next in turn; `release`: they may leave.
+  input  logic           release_i,
   output logic           header_valid_o,
   input  logic           header_ready_i,
   output roce_header_t   header_o,
@@ -216,7 +218,7 @@ module reorder
   roce_header_t header;
 
   assign next_in = '{place: found_place, deferred: command_i.deferred};
-  assign next_take = next_valid && !out_valid_q && !arriving_q[next.place];
+  assign next_take = next_valid && release_i && !out_valid_q && !arriving_q[next.place];
   // Meanwhile the queue pair may have been reset.
   assign live = valid_q[out_q.place];
   assign forgotten = one(out_valid_q && !live, out_q.place);

@@ -80,6 +80,9 @@ module responder
   input  logic             any_i,
   output logic             reorder_valid_o,
   output reorder_command_t reorder_o,
+  // The host has room for the payloads of some kept requests. They come faster than packets from the wire, so they
+  // wait for it, and are not dropped.
+  output logic             release_o,
 
   // Read port of the queue pair table: data one cycle after the read.
   output logic            table_read_o,
@@ -684,6 +687,10 @@ module responder
     end
   end
 
+  logic s5_host_half;
+
+  always_ff @(posedge clk_i) release_o <= s5_host_half;
+
   responder_credits #(
     .HostCreditBytes(HostCreditBytes),
     .RpcCredits     (RpcCredits)
@@ -692,6 +699,7 @@ module responder
     .rst_ni,
     .host_bytes_i       (s5_q.bytes),
     .host_enough_o      (s5_host_enough),
+    .host_half_o        (s5_host_half),
     .host_spend_i       (s5_valid_q && s5_outcome == OutcomeAccept && s5_to_host),
     .host_return_valid_i(credit_return_valid_i),
     .host_return_i      (credit_return_i),

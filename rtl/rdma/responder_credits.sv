@@ -12,6 +12,8 @@ module responder_credits
   input  logic           rst_ni,
   input  payload_bytes_t host_bytes_i,
   output logic           host_enough_o,
+  // At least half of the credit is available.
+  output logic           host_half_o,
   input  logic           host_spend_i,
   input  logic           host_return_valid_i,
   input  payload_bytes_t host_return_i,
@@ -42,6 +44,7 @@ module responder_credits
 
   if (HostCreditBytes == 0) begin : g_unlimited
     assign host_enough_o = 1'b1;
+    assign host_half_o   = 1'b1;
     logic unused;
     assign unused = &{1'b0, host_bytes_i, host_spend_i, host_return_valid_i, host_return_i};
   end else begin : g_limited
@@ -50,6 +53,7 @@ module responder_credits
     payload_bytes_t                                 returned_q;
 
     assign host_enough_o = 32'(host_available) >= 32'(host_bytes_i);
+    assign host_half_o   = 32'(host_available) >= HostCreditBytes / 2;
 
     always_ff @(posedge clk_i) begin
       if (!rst_ni) returned_valid_q <= 1'b0;

@@ -22,10 +22,11 @@ class Bench:
     """Plays the responder and the placement block, and the peers of four queue pairs. All outputs that a decision
     needs are registers, so they are read before the inputs of a cycle are set."""
 
-    def __init__(self, dut, seed, limit=64, fills=0.4, payloads=0.8, handed=0.7, moves=0.9, silent=()):
+    def __init__(self, dut, seed, limit=64, fills=0.4, payloads=0.8, released=0.9, handed=0.7, moves=0.9, silent=()):
         self.dut, self.chance = dut, random.Random(seed)
         self.places = int(dut.Places.value)
         self.limit, self.fills, self.payloads, self.handed, self.moving = limit, fills, payloads, handed, moves
+        self.released = released
         # The gaps of these queue pairs are never filled.
         self.silent = silent
         self.expected = {qp: self.chance.choice((0, 100, MASK - 1)) for qp in (0, 1, 256, 511)}
@@ -41,7 +42,7 @@ class Bench:
     async def start(self):
         dut = self.dut
         cocotb.start_soon(Clock(dut.clk_i, 4, unit="ns").start())
-        for name in ("reserve_i", "command_valid_i", "header_ready_i", "write_i", "frame_run_i", "frame_ready_i"):
+        for name in ("reserve_i", "command_valid_i", "release_i", "header_ready_i", "write_i", "frame_run_i", "frame_ready_i"):
             getattr(dut, name).value = 0
         dut.limit_i.value = self.limit
         dut.rst_ni.value = 0
@@ -162,9 +163,11 @@ class Bench:
         else:
             event = self.event(busy)
         dut.header_ready_i.value = int(taken)
+        released = chance.random() < self.released
+        dut.release_i.value = int(released)
         # What follows is in force from the next cycle on.
         after = None if taken or not live else self.out
-        if self.out is None and self.nexts and self.nexts[0][0] not in self.arriving:
+        if released and self.out is None and self.nexts and self.nexts[0][0] not in self.arriving:
             after = self.nexts.popleft()
         if self.out is not None and not live:
             self.count["forgotten"] += 1
@@ -269,14 +272,14 @@ async def what_is_kept_comes_back_in_turn(dut):
 
 @cocotb.test()
 async def slow_consumers(dut):
-    test = await begin(dut, 2, handed=0.1, moves=0.2, payloads=0.2)
+    test = await begin(dut, 2, released=0.2, handed=0.1, moves=0.2, payloads=0.2)
     await test.run(12_000)
     await test.drain()
 
 
 @cocotb.test()
 async def without_payload_and_at_full_rate(dut):
-    test = await begin(dut, 3, payloads=0, handed=1)
+    test = await begin(dut, 3, payloads=0, released=1, handed=1)
     await test.run(6_000)
     await test.drain()
 

@@ -456,6 +456,7 @@ module transport
   psn_t                            search_psn;
   logic                            search_found;
   logic                            search_any;
+  logic                            release_kept;
   logic                            reorder_valid;
   reorder_command_t                reorder_command;
   logic                            reorder_write;
@@ -491,6 +492,7 @@ module transport
       .any_o            (search_any),
       .command_valid_i  (reorder_valid),
       .command_i        (reorder_command),
+      .release_i        (release_kept),
       .header_valid_o   (kept_valid),
       .header_ready_i   (kept_ready),
       .header_o         (kept_header),
@@ -526,7 +528,7 @@ module transport
     assign reorder_idle = 1'b1;
     logic unused_reorder;
     assign unused_reorder = &{1'b0, reorder_packets_i, kept_ready, reserve, reserve_header, search_qp, search_psn,
-                              reorder_valid, reorder_command, reorder_write, reorder_write_place,
+                              release_kept, reorder_valid, reorder_command, reorder_write, reorder_write_place,
                               reorder_write_index, reorder_write_last, reorder_write_data, reorder_run,
                               reorder_place, reorder_end, reorder_frame_ready};
   end
@@ -593,6 +595,7 @@ module transport
     .any_i                (search_any),
     .reorder_valid_o      (reorder_valid),
     .reorder_o            (reorder_command),
+    .release_o            (release_kept),
     .table_read_o         (table_read[TableResponder]),
     .table_index_o        (table_index[TableResponder]),
     .table_data_i         (table_data[TableResponder]),
