@@ -140,6 +140,7 @@ rdma/icrc_insert.sv
 rdma/notification_point.sv
 rdma/placement.sv
 rdma/placement_frames.sv
+rdma/placement_marks.sv
 rdma/placement_retire.sv
 rdma/placement_services.sv
 rdma/queue_pair_table.sv

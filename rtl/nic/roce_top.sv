@@ -339,6 +339,8 @@ module roce_top
   logic               served_valid;
   logic               served_ready;
   service_beat_t      served;
+  logic               judged_valid;
+  logic               judged_marked;
 
   weft_nic #(
     .OnChipBytes     (OnChipBytes),
@@ -487,6 +489,8 @@ module roce_top
     .served_valid_i(served_valid),
     .served_ready_o(served_ready),
     .served_i(served),
+    .judged_valid_i(judged_valid),
+    .judged_marked_i(judged_marked),
     .service_registers_o(service_registers),
     .service_readings_i(service_readings),
     .queue_registers_o(queue_registers),
@@ -544,6 +548,8 @@ module roce_top
       .served_valid_o(mapped_valid),
       .served_ready_i(mapped_ready),
       .served_o(mapped),
+      .judged_valid_o(judged_valid),
+      .judged_marked_o(judged_marked),
       .idle_o()
     );
 
@@ -569,6 +575,8 @@ module roce_top
     assign service_ready = 1'b1;
     assign served_valid = 1'b0;
     assign served = '0;
+    assign judged_valid = 1'b0;
+    assign judged_marked = 1'b0;
     wire unused = &{service_registers, service_valid, service, served_ready};
   end
 

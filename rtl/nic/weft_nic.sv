@@ -185,6 +185,8 @@ module weft_nic
   input  logic          served_valid_i,
   output logic          served_ready_o,
   input  service_beat_t served_i,
+  input  logic          judged_valid_i,
+  input  logic          judged_marked_i,
 
   // For `service_port`, if the card has services.
   output service_registers_t service_registers_o,
@@ -487,6 +489,8 @@ module weft_nic
     .served_valid_i,
     .served_ready_o,
     .served_i,
+    .judged_valid_i,
+    .judged_marked_i,
     .snoop_valid_o            (snoop_valid),
     .snoop_ready_i            (snoop_ready),
     .snoop_o                  (snoop),

@@ -191,6 +191,8 @@ module weft_nic_psp
   input  logic          served_valid_i,
   output logic          served_ready_o,
   input  service_beat_t served_i,
+  input  logic          judged_valid_i,
+  input  logic          judged_marked_i,
 
   // For `service_port`, if the card has services.
   output service_registers_t service_registers_o,
@@ -447,6 +449,8 @@ module weft_nic_psp
     .served_valid_i,
     .served_ready_o,
     .served_i,
+    .judged_valid_i,
+    .judged_marked_i,
     .service_registers_o,
     .service_readings_i,
     .queue_registers_o,

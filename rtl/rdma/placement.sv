@@ -93,6 +93,9 @@ module placement
   input  logic          served_valid_i,
   output logic          served_ready_o,
   input  service_beat_t served_i,
+  // One judgement for each packet that has gone through the services, in their order.
+  input  logic          judged_valid_i,
+  input  logic          judged_marked_i,
   /* verilator lint_on UNUSEDSIGNAL */
 
   // Beats of writes into an engine's RPC region, before the call.
@@ -293,28 +296,34 @@ module placement
 
   // Taking a verdict pushes into four queues at once.
 
-  logic                                                controls_ready;
-  logic                                                runs_ready;
-  logic                                                writes_ready;
-  logic                                                snoops_ready;
-  logic                                                retire_ready;
-  control_t                                            control_in;
-  control_t                                            control;
-  logic                                                control_valid;
-  logic                                                control_ready;
-  run_t                                                run;
-  logic                                                run_valid;
-  logic                                                run_ready;
-  snoop_t                                              snoop;
-  logic                                                snoop_valid;
-  logic                                                snoop_pop;
-  logic                                                retire_idle;
-  logic     [$clog2(QueueDepth):0]                     controls_level;
-  logic     [                 2:0][$clog2(RunDepth):0] levels;
-  logic                                                services_ready;
-  logic                                                services_idle;
+  logic                                                   controls_ready;
+  logic                                                   runs_ready;
+  logic                                                   writes_ready;
+  logic                                                   snoops_ready;
+  logic                                                   retire_ready;
+  control_t                                               control_in;
+  control_t                                               control;
+  logic                                                   control_valid;
+  logic                                                   control_ready;
+  run_t                                                   run;
+  logic                                                   run_valid;
+  logic                                                   run_ready;
+  snoop_t                                                 snoop;
+  logic                                                   snoop_valid;
+  logic                                                   snoop_pop;
+  logic                                                   retire_idle;
+  logic        [$clog2(QueueDepth):0]                     controls_level;
+  logic        [                 2:0][$clog2(RunDepth):0] levels;
+  logic                                                   hold;
+  completion_t                                            completion;
+  /* verilator lint_off UNUSEDSIGNAL */  // without services
+  logic                                                   retire;
+  qp_index_t                                              retire_qp;
+  /* verilator lint_on UNUSEDSIGNAL */
+  logic                                                   services_ready;
+  logic                                                   services_idle;
   // Offset of the run's first byte in the first beat of its data.
-  logic     [                 5:0]                     from;
+  logic        [                 5:0]                     from;
 
   assign room = controls_ready && runs_ready && writes_ready && snoops_ready && services_ready && retire_ready;
 
@@ -432,9 +441,12 @@ module placement
     .in_bytes_i      (bytes),
     .in_consequence_i(consequence),
     .written_i,
+    .hold_i          (hold),
+    .retire_o        (retire),
+    .retire_qp_o     (retire_qp),
     .completion_valid_o,
     .completion_ready_i,
-    .completion_o,
+    .completion_o    (completion),
     .call_valid_o,
     .call_ready_i,
     .call_o,
@@ -498,6 +510,13 @@ module placement
   );
 
   if (Services) begin : gen_services
+    // The payload of a SEND or WRITE, on its way to memory.
+    logic request;
+    logic served;
+    logic marked;
+
+    assign request = !from_requester && place == PlaceWrite && !word;
+
     placement_services #(
       .RunDepth(RunDepth)
     ) i_services (
@@ -508,12 +527,13 @@ module placement
       .serve_i,
       .run_valid_i         (take && moves),
       .run_ready_o         (services_ready),
-      .run_request_i       (!from_requester && !word && !keep),
+      .run_request_i       (request),
       .run_qp_i            (responder_i.consequence.qp),
       .run_message_offset_i(responder_i.message_offset),
       .run_from_i          (word ? 6'd0 : offset[5:0]),
       .run_bytes_i         (bytes),
       .run_from_o          (from),
+      .run_served_o        (served),
       .in_valid_i          (payload_valid),
       .in_ready_o          (payload_ready),
       .in_data_i           (payload),
@@ -528,8 +548,32 @@ module placement
       .out_data_o          (data),
       .idle_o              (services_idle)
     );
+
+    placement_marks i_marks (
+      .clk_i,
+      .rst_ni,
+      .in_valid_i (take),
+      .in_served_i(served),
+      .in_starts_i(request && responder_i.message_offset == '0),
+      .judged_valid_i,
+      .judged_marked_i,
+      .retire_i   (retire),
+      .qp_i       (retire_qp),
+      .hold_o     (hold),
+      .marked_o   (marked)
+    );
+
+    // A message without payload has no packet that could be marked.
+    always_comb begin
+      completion_o = completion;
+      if (marked && completion.status == StatusSuccess && completion.bytes != '0) begin
+        completion_o.vendor_error = CompletionMarked;
+      end
+    end
   end else begin : gen_no_services
     assign from = word ? 6'd0 : offset[5:0];
+    assign hold = 1'b0;
+    assign completion_o = completion;
     assign services_ready = 1'b1;
     assign services_idle = 1'b1;
     assign service_valid_o = 1'b0;

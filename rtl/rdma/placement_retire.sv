@@ -2,7 +2,8 @@
 //
 // Latency: 2 cycles when the queue is empty; otherwise 1 cycle after the write of the packet in front is visible.
 // Throughput: one packet every cycle. Order: that of the packets, across all consumers. Stalls: a consumer that does
-// not accept the front consequence stalls all others; the input stalls while 512 packets wait.
+// not accept the front consequence stalls all others, and so does a packet that the services have not judged; the input
+// stalls while 512 packets wait.
 module placement_retire
   import weft_pkg::*;
 (
@@ -18,6 +19,11 @@ module placement_retire
   input  consequence_t   in_consequence_i,
 
   input logic written_i,
+
+  // The packet in front waits for the services.
+  input  logic      hold_i,
+  output logic      retire_o,
+  output qp_index_t retire_qp_o,
 
   output logic           completion_valid_o,
   input  logic           completion_ready_i,
@@ -86,7 +92,7 @@ module placement_retire
     .empty_o    (empty)
   );
 
-  assign turn = head_valid && (!head.writes || written_q != '0);
+  assign turn = head_valid && (!head.writes || written_q != '0) && !hold_i;
   assign due = '{
           completion: head.consequence.complete,
           call: head.consequence.call,
@@ -103,6 +109,8 @@ module placement_retire
 
   assign completion_valid_o = turn && due.completion && !taken_q.completion;
   assign completion_o = head.consequence.completion;
+  assign retire_o = retire;
+  assign retire_qp_o = head.consequence.qp;
   assign call_valid_o = turn && due.call && !taken_q.call;
   assign call_o = head.consequence.rpc;
   assign answer_valid_o = turn && due.answer && !taken_q.answer;

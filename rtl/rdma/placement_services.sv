@@ -33,6 +33,8 @@ module placement_services
   input  logic           [ 5:0] run_from_i,
   input  payload_bytes_t        run_bytes_i,
   output logic           [ 5:0] run_from_o,
+  // It goes through the services.
+  output logic                  run_served_o,
 
   // Beats of the payloads, in the same order.
   input  logic                in_valid_i,
@@ -88,6 +90,7 @@ module placement_services
 
   assign served = run_request_i && (serves_q[run_qp_i] || inside_q != '0);
   assign run_from_o = served ? run_message_offset_i[5:0] : run_from_i;
+  assign run_served_o = served;
   assign run_ready_o = enters_ready && aligns_ready && places_ready && leaves_ready;
   assign take = run_valid_i && run_ready_o;
   assign served_ends = served_valid_i && served_ready_o && served_i.last;

@@ -38,8 +38,6 @@ def beats_of(frame):
 
 def map_of(qp, offset, payload):
     """A map that depends on the offset of each byte in its message."""
-    if qp not in SERVED:
-        return payload
     return bytes(byte ^ (37 * at + 11 * (at >> 6) + qp) & 255 for at, byte in enumerate(payload, offset))
 
 
@@ -53,8 +51,16 @@ class Bench:
         self.services = bool(int(dut.Services.value))
         self.services_delay = services_delay
         self.services_ready = services_ready
+        self.served = set(SERVED) if self.services else set()
         # Beats with the services, and when each may leave.
         self.inside = deque()
+        # Whether packets of queue pairs with services are to be marked, judgements and when each may come, how many
+        # of them have been due and have come, and the queue pairs whose message has a marked packet.
+        self.marks = deque()
+        self.mark_rate = 0.3
+        self.judgements = deque()
+        self.due_judgements = self.judged = 0
+        self.marked = set()
         self.busy = 1.0
         self.consumers = 1.0
         self.verdicts = {"responder": deque(), "requester": deque()}
@@ -81,7 +87,7 @@ class Bench:
         self.held = {}
         self.cycles = {"take": [], "data": [], "written": [], "consequence": []}
         for name in ("order_valid_i", "responder_valid_i", "requester_valid_i", "frame_valid_i", "write_ready_i",
-                     "write_data_ready_i", "written_i", "reorder_valid_i", "serve_valid_i", "service_ready_i", "served_valid_i", "word_ready_i", "word_data_valid_i", "snoop_ready_i",
+                     "write_data_ready_i", "written_i", "reorder_valid_i", "serve_valid_i", "service_ready_i", "served_valid_i", "judged_valid_i", "word_ready_i", "word_data_valid_i", "snoop_ready_i",
                      *(f"{stream}_ready_i" for stream in STREAMS)):
             getattr(dut, name).value = 0
 
@@ -107,13 +113,15 @@ class Bench:
         if frame is not None:
             self.frames.extend(beats_of(frame))
 
-    def add_write(self, source, target, address, payload, offset=70, consequence=None, reordered=0.0, **fields):
+    def add_write(self, source, target, address, payload, offset=70, consequence=None, reordered=0.0, message_offset=None,
+                  **fields):
         sent = payload
         frame = frame_of(self.chance, offset, payload)
         consequence = consequence or {}
-        message_offset = self.chance.choice((0, 1024, self.chance.getrandbits(32) - len(payload)))
-        if self.services and source == "responder":
-            payload = map_of(consequence.get("qp", 0), message_offset, payload)
+        if message_offset is None:
+            message_offset = self.chance.choice((0, 1024, self.chance.getrandbits(32) - len(payload)))
+        if source == "responder" and consequence.get("qp", 0) in self.served:
+            payload = map_of(consequence["qp"], message_offset, payload)
         if self.chance.random() < reordered:
             # The payload was kept, and comes without headers.
             place = self.chance.randrange(64)
@@ -138,7 +146,8 @@ class Bench:
                 consequence["answer"] = {"kind": chance.choice((ACKNOWLEDGE, 2, 3)), "psn": chance.getrandbits(24),
                                          "length": chance.getrandbits(32)}
             # Undefined values where no request completes.
-            consequence["completion"] = {"qp": qp, "id": chance.getrandbits(64), "bytes": chance.getrandbits(32)}
+            consequence["completion"] = {"qp": qp, "id": chance.getrandbits(64), "status": chance.choice((0, 0, 0, 5)),
+                                         "bytes": chance.choice((0, chance.getrandbits(32)))}
         kind = chance.random()
         target = chance.randrange(4)
         if kind < 0.2:
@@ -195,6 +204,18 @@ class Bench:
         consequence = unpack("placement_t", verdict)["consequence"]
         place = fields.get("place", NOTHING)
         target, address = fields.get("target", 0), fields.get("address", 0)
+        qp = consequence["qp"]
+        if source == "responder" and place == WRITE and fields["message_offset"] == 0:
+            self.marked.discard(qp)
+        if source == "responder" and place == WRITE and qp in self.served:
+            mark = self.chance.random() < self.mark_rate
+            self.marks.append(mark)
+            self.due_judgements += 1
+            if mark:
+                self.marked.add(qp)
+        completion = consequence["completion"]
+        if qp in self.marked and completion["status"] == 0 and completion["bytes"]:
+            completion["vendor_error"] = SERVICE_TYPES.constants["CompletionMarked"]
         answer = consequence["answer"]
         key = (consequence["qp"], answer["resource"])
         if place in (FETCH_ADD, COMPARE_SWAP):
@@ -242,15 +263,23 @@ class Bench:
                 self.beats.append((beat, self.snoop_count))
             if place == WRITE and target == HOST:
                 due["credit"] = (len(payload), source == "requester")
-        self.consequences.append({"qp": consequence["qp"], "due": due, "write": write, "snoops": self.snoop_count})
+        self.consequences.append({"qp": consequence["qp"], "due": due, "write": write, "snoops": self.snoop_count,
+                                  "judgements": self.due_judgements})
 
     def serve(self, beat):
         """Passes a beat through the services."""
         offset = 64 * beat["word"]
         assert not beat["flow"]["transmit"]
-        beat["data"] = int.from_bytes(map_of(beat["flow"]["qp"], offset, beat["data"].to_bytes(64, "little")), "little")
+        qp = beat["flow"]["qp"]
+        if qp in self.served:
+            beat["data"] = int.from_bytes(map_of(qp, offset, beat["data"].to_bytes(64, "little")), "little")
         ready = max(self.now + self.chance.randint(*self.services_delay), self.inside[-1][0] if self.inside else 0)
         self.inside.append((ready, SERVICE_TYPES.pack("service_beat_t", **beat)))
+        if beat["last"]:
+            is_served = qp in self.served
+            ready = self.now + self.chance.randint(*self.services_delay)
+            ready = max(ready, self.judgements[-1][0] if self.judgements else 0)
+            self.judgements.append((ready, is_served, is_served and self.marks.popleft()))
 
     def head(self, name):
         """The next consequence."""
@@ -269,6 +298,7 @@ class Bench:
         assert qp in (None, entry["qp"])
         if entry["write"]:
             assert self.written >= entry["write"], f"{name} before its data is visible"
+        assert self.judged >= entry["judgements"], f"{name} before its packet is judged"
         if name == "call":
             assert self.snooped >= entry["snoops"], "a call before the engine has seen the data"
 
@@ -320,6 +350,11 @@ class Bench:
         dut.served_valid_i.value = int(served)
         if served:
             dut.served_i.value = self.inside[0][1]
+        dut.judged_valid_i.value = 0
+        if self.judgements and self.judgements[0][0] <= self.now:
+            _, is_served, mark = self.judgements.popleft()
+            dut.judged_valid_i.value, dut.judged_marked_i.value = 1, int(mark)
+            self.judged += is_served
         dut.word_ready_i.value = likely(self.memory_ready)
         word = self.word is not None and self.word[0] <= self.now
         dut.word_data_valid_i.value = int(word)
@@ -413,7 +448,8 @@ class Bench:
                 break
         else:
             raise AssertionError("it does not come to rest")
-        assert not (self.order or self.beats or self.snoops or self.commands or self.keeps or self.back)
+        assert not (self.order or self.beats or self.snoops or self.commands or self.keeps or self.back or self.marks
+                    or self.judgements)
         assert self.model == self.visible
 
 
@@ -497,6 +533,35 @@ async def services_keep_the_rate_of_the_wire(dut):
 
 
 @cocotb.test()
+async def a_mark_ends_with_its_message(dut):
+    test = Bench(dut, 9)
+    if not test.services:
+        return
+    await test.start()
+    qp = SERVED[0]
+
+    async def message(offsets):
+        for message_offset in offsets:
+            completion = {"qp": qp, "bytes": message_offset + 64}
+            test.add_write("responder", HBM, 0, bytes(64), message_offset=message_offset,
+                           consequence={"qp": qp, "complete": message_offset == offsets[-1], "completion": completion})
+        await test.drain()
+
+    # A packet in the middle marks its message; the next message, and one without services, are not marked.
+    for rate, offsets in ((0, (0, 64)), (1, (128,)), (0, (192,)), (0, (0, 64)), (1, (0,))):
+        test.mark_rate = rate
+        await message(offsets)
+    assert test.marked == {qp}
+    test.served.discard(qp)
+    await FallingEdge(dut.clk_i)
+    dut.serve_valid_i.value, dut.serve_qp_i.value, dut.serve_i.value = 1, qp, 0
+    await FallingEdge(dut.clk_i)
+    dut.serve_valid_i.value = 0
+    await message((0, 64))
+    assert not test.marked
+
+
+@cocotb.test()
 async def latency(dut):
     test = Bench(dut, 6, delay=(5, 5), memory_ready=1)
     await test.start()
@@ -517,5 +582,5 @@ async def latency(dut):
 @pytest.mark.parametrize("services", [0, 1])
 def test_placement(services):
     sources = [*SERVICE_SOURCES, "stream/fifo.sv", "stream/ram.sv", "stream/realign.sv", "stream/ram_fifo.sv", "rdma/placement_frames.sv",
-               "rdma/placement_retire.sv", "rdma/placement_services.sv", "rdma/placement.sv"]
+               "rdma/placement_marks.sv", "rdma/placement_retire.sv", "rdma/placement_services.sv", "rdma/placement.sv"]
     bench.run("placement", sources, __file__, parameters={"Services": services})

@@ -91,6 +91,8 @@ module transport
   input  logic          served_valid_i,
   output logic          served_ready_o,
   input  service_beat_t served_i,
+  input  logic          judged_valid_i,
+  input  logic          judged_marked_i,
 
   // WRITEs into RPC regions: first their beats, then the call. Done is a pulse when the engine has taken a call,
   // which makes room for another.
@@ -698,6 +700,8 @@ module transport
     .served_valid_i,
     .served_ready_o,
     .served_i,
+    .judged_valid_i,
+    .judged_marked_i,
     .snoop_valid_o,
     .snoop_ready_i,
     .snoop_o,

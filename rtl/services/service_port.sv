@@ -1,6 +1,7 @@
 // Services behind the card's service slot, with the registers of the driver.
 //
-// The transport has accepted all payload that comes from the slot, so a tap's verdict changes the state at once.
+// The transport has accepted all payload that comes from the slot, so a tap's verdict changes the state at once, and
+// the card gets a judgement of each packet: marked or not.
 //
 // Latency of a beat: that of `services`. Throughput: a beat every cycle; packets of one beat, one every other cycle.
 // Stalls: beats, while `served_ready_i` is low, while verdicts wait, and after reset until all settings are cleared.
@@ -30,6 +31,8 @@ module service_port
   output logic          served_valid_o,
   input  logic          served_ready_i,
   output service_beat_t served_o,
+  output logic          judged_valid_o,
+  output logic          judged_marked_o,
 
   output logic idle_o
 );
@@ -40,6 +43,7 @@ module service_port
 
   flow_t                                           flow_q;
   setting_t                                        setting_q;
+  rule_t                                           rule_q;
   logic              [ServiceEntryWords-1:0][31:0] entry_q;
   logic                                            configure_q;
   logic                                            configure_ready;
@@ -71,9 +75,11 @@ module service_port
         ServiceKinds: begin
           setting_q.map <= map_e'(registers_i.data[3:0]);
           setting_q.tap <= tap_e'(registers_i.data[7:4]);
+          rule_q.action <= action_e'(registers_i.data[11:8]);
         end
         ServiceValueLow: setting_q.value[31:0] <= registers_i.data;
         ServiceValueHigh: setting_q.value[63:32] <= registers_i.data;
+        ServiceThreshold: rule_q.threshold <= registers_i.data;
         default: ;
       endcase
       for (int unsigned word = 0; word < ServiceEntryWords; word++) begin
@@ -127,6 +133,7 @@ module service_port
     .configure_ready_o       (configure_ready),
     .configure_flow_i        (flow_q),
     .configure_i             (setting_q),
+    .configure_rule_i        (rule_q),
     .in_valid_i              (service_valid_i && open),
     .in_ready_o              (ready),
     .in_i                    (service_i),
@@ -138,6 +145,8 @@ module service_port
     .accept_valid_i          (accept_valid),
     .accept_ready_o          (accept_ready),
     .accept_i                (accept),
+    .judged_valid_o,
+    .judged_marked_o,
     .read_valid_i            (read_q),
     .read_ready_o            (read_ready),
     .read_flow_i             (flow_q),

@@ -2,12 +2,13 @@
 // Twin of crates/service/src/services/mod.rs.
 //
 // A flow without a setting passes unchanged. A tap's finding leaves as a verdict, once for each packet. When the
-// transport has accepted the packet, the user returns the verdict, and only then the flow's state changes.
+// transport has accepted the packet, the user returns the verdict, and only then the flow's state changes and the
+// packet is judged: marked or not.
 //
 // Latency: `ServiceLatency` cycles from an input beat to the same output beat; `ServiceTapLatency` from a packet's
-// last beat to its verdict. Throughput: a beat every cycle. Order: kept. Stalls: verdicts never; beats only while the
-// output's queue is full because `out_ready_i` is low. After reset no beat is accepted until all settings are
-// cleared, one each cycle.
+// last beat to its verdict; 2 cycles from an accepted verdict to its judgement. Throughput: a beat every cycle. Order:
+// kept. Stalls: verdicts never; beats only while the output's queue is full because `out_ready_i` is low. After reset
+// no beat is accepted until all settings are cleared, one each cycle.
 //
 // A new service is an instance below, and a line in the selection of results. The preprocessing is behind the other
 // maps and passes the beats of other flows unchanged, so all beats have the same latency. All verdicts have that of the
@@ -31,6 +32,7 @@ module services
   output logic                     configure_ready_o,
   input  flow_t                    configure_flow_i,
   input  setting_t                 configure_i,
+  input  rule_t                    configure_rule_i,
   input  logic                     in_valid_i,
   output logic                     in_ready_o,
   input  service_beat_t            in_i,
@@ -42,6 +44,9 @@ module services
   input  logic                     accept_valid_i,
   output logic                     accept_ready_o,
   input  tap_verdict_t             accept_i,
+  // Follows each accepted verdict: whether the packet is marked.
+  output logic                     judged_valid_o,
+  output logic                     judged_marked_o,
   // The state is valid with `read_done_o`.
   input  logic                     read_valid_i,
   output logic                     read_ready_o,
@@ -75,12 +80,14 @@ module services
   logic                  write;
   flow_t                 write_flow;
   setting_t              write_setting;
+  rule_t                 write_rule;
 
   assign sweeping = !sweep_q[FlowBits];
   assign configure_ready_o = !sweeping && access_q == AccessNone;
   assign write = sweeping || (configure_valid_i && configure_ready_o);
   assign write_flow = sweeping ? sweep_q[FlowBits-1:0] : configure_flow_i;
   assign write_setting = sweeping ? '0 : configure_i;
+  assign write_rule = sweeping ? '0 : configure_rule_i;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) sweep_q <= '0;
@@ -265,8 +272,17 @@ module services
   // States: one access every other cycle, and no setting changes in between, so no access overtakes another. A new
   // setting clears the state; a returned verdict updates it.
 
-  tap_e accept_tap;
-  logic reads;
+  // What is read with a state.
+  typedef struct packed {
+    tap_e  tap;
+    rule_t rule;
+  } judge_t;
+
+  judge_t judge;
+  tap_e   accept_tap;
+  logic   reads;
+
+  assign accept_tap = judge.tap;
 
   assign read_ready_o = access_q == AccessNone && !write && !accept_valid_i;
   assign accept_ready_o = access_q == AccessNone && !write;
@@ -280,16 +296,16 @@ module services
   end
 
   ram #(
-    .T    (tap_e),
+    .T    (judge_t),
     .Depth(Flows)
-  ) i_accept_taps (
+  ) i_judges (
     .clk_i,
     .write_i        (write),
     .write_address_i(write_flow),
-    .write_data_i   (write_setting.tap),
+    .write_data_i   ({write_setting.tap, write_rule}),
     .read_i         (reads),
     .read_address_i (accept_valid_i ? accept_i.flow : read_flow_i),
-    .read_data_o    (accept_tap)
+    .read_data_o    (judge)
   );
 
   logic         state_write;
@@ -312,6 +328,19 @@ module services
     .read_address_i (accept_valid_i ? accept_i.flow : read_flow_i),
     .read_data_o    (state)
   );
+
+  // Actions. The level of an inspection is its score.
+
+  logic [31:0] found;
+  logic        marks;
+
+  assign found = accept_tap == TapInspect ? {2'd0, accept_q.verdict[29:0]} : accept_q.verdict;
+  assign marks = accept_tap != TapNone && judge.rule.action == ActionMark && found >= judge.rule.threshold;
+
+  always_ff @(posedge clk_i) begin
+    judged_valid_o  <= rst_ni && access_q == AccessAccept;
+    judged_marked_o <= marks;
+  end
 
   assign read_done_o  = access_q == AccessRead;
   assign read_state_o = state;

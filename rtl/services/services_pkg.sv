@@ -35,15 +35,31 @@ package services_pkg;
     logic [63:0] value;
   } setting_t;
 
+  // What a tap's verdict does besides changing the flow's state. The numbers are those of
+  // crates/service/src/services/mod.rs.
+  typedef enum logic [3:0] {
+    ActionNone = 4'd0,
+    ActionMark = 4'd1   // marks the receive completion of a message with a packet whose level reaches the threshold
+  } action_e;
+
+  typedef struct packed {
+    action_e     action;
+    logic [31:0] threshold;
+  } rule_t;
+
+  // `vendor_error` of a receive request that has succeeded, if a packet of its message is marked.
+  localparam logic [7:0] CompletionMarked = 8'd1;
+
   // Registers of `service_port` that a driver writes: parts of a value, or a command that uses them.
   typedef enum logic [3:0] {
     ServiceFlow      = 4'd0,  // bit 0: transmit; above it the queue pair
-    ServiceKinds     = 4'd1,  // bits 3 to 0: `map_e`; bits 7 to 4: `tap_e`
+    ServiceKinds     = 4'd1,  // bits 3 to 0: `map_e`; bits 7 to 4: `tap_e`; bits 11 to 8: `action_e`
     ServiceValueLow  = 4'd2,
     ServiceValueHigh = 4'd3,
     ServiceConfigure = 4'd4,  // sets the services of the flow, and clears its state
     ServiceRead      = 4'd5,  // reads the state of the flow
     ServiceEntry     = 4'd6,  // bits 9 to 0: the address; bits 11 and 10: `preprocess_table_e`; writes the entry
+    ServiceThreshold = 4'd7,  // of the action
     ServiceEntry0    = 4'd8   // the first of six words of an entry, the lowest first
   } service_register_e;
 

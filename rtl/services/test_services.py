@@ -17,7 +17,7 @@ KEY = 0x0123_4567_89AB_CDEF
 async def start(dut):
     bench = Bench(dut, 1)
     await bench.start(clear=2 * 512)
-    settings = [{"_flow_i": flow, "_i": pack("setting_t", map=constant(name), value=KEY)} for name, flow in FLOWS.items()]
+    settings = [{"_flow_i": flow, "_i": pack("setting_t", map=constant(name), value=KEY), "_rule_i": 0} for name, flow in FLOWS.items()]
     await bench.send("configure", settings)
     return bench
 

@@ -9,7 +9,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weft_service::preprocess::Pipeline;
-use weft_service::{Direction, MapKind, Services, Setting, TapKind};
+use weft_service::{Action, Direction, MapKind, Services, Setting, TapKind};
 use weft_time::{Duration, Instant};
 use weft_verbs::{
     AccessFlags, Completion, CompletionOpcode, CompletionStatus, LocalBuffer, Operation, PathMtu,
@@ -161,6 +161,8 @@ struct Message {
     content: Option<Vec<u8>>,
     bytes: u32,
     immediate: Option<u32>,
+    /// Whether the services mark it.
+    marked: bool,
 }
 
 /// One direction of one connection: the requests of `side`.
@@ -182,7 +184,7 @@ struct Flow {
     receives_posted: u64,
     sends: u64,
     /// The expected receive completions of the peer.
-    expected_receives: VecDeque<(u64, CompletionOpcode, u32, Option<u32>)>,
+    expected_receives: VecDeque<(u64, CompletionOpcode, u32, Option<u32>, bool)>,
     expected_calls: VecDeque<(u8, Vec<u8>)>,
 }
 
@@ -231,10 +233,22 @@ fn serve(twin: &mut Twin, queue_pairs: &[QueuePairNumber]) -> Services {
     });
     for (index, number) in queue_pairs.iter().enumerate().skip(1) {
         let setting = match index % 4 {
-            0 => Setting { tap: TapKind::Count, ..Setting::default() },
-            1 => Setting { map: MapKind::Xor, tap: TapKind::Inspect, value: 0x0123_4567_89ab_cdef },
-            2 => Setting { map: MapKind::Preprocess, tap: TapKind::None, value: pipelines[0] },
-            _ => Setting { map: MapKind::Preprocess, tap: TapKind::Count, value: pipelines[1] },
+            0 => {
+                Setting { tap: TapKind::Count, action: Action::Mark { threshold: 300 }, ..Setting::default() }
+            }
+            1 => Setting {
+                map: MapKind::Xor,
+                tap: TapKind::Inspect,
+                value: 0x0123_4567_89ab_cdef,
+                action: Action::Mark { threshold: 200 },
+            },
+            2 => Setting { map: MapKind::Preprocess, value: pipelines[0], ..Setting::default() },
+            _ => Setting {
+                map: MapKind::Preprocess,
+                tap: TapKind::Count,
+                value: pipelines[1],
+                action: Action::Mark { threshold: 1_000 },
+            },
         };
         services.configure(requests_of(index), setting);
         twin.serve(*number, setting);
@@ -550,7 +564,8 @@ impl World {
                 }
                 None => CompletionOpcode::ReceiveWriteWithImmediate,
             };
-            state.expected_receives.push_back((id, opcode, message.bytes, message.immediate));
+            let Message { bytes, immediate, marked, .. } = message;
+            state.expected_receives.push_back((id, opcode, bytes, immediate, marked));
         }
     }
 
@@ -588,7 +603,7 @@ impl World {
                 let from = host_area(index, 0) + self.chance.below(AREA_BYTES - length + 1);
                 let immediate = (kind < 8).then(|| self.chance.0.next_u32());
                 let content = self.host(side, from, length);
-                let content = self.pass(1 - side, index, content);
+                let (content, marked) = self.pass(1 - side, index, content);
                 self.store(1 - side, index, target, at, &content);
                 if immediate.is_some() {
                     self.flows[flow].sends += 1;
@@ -596,6 +611,7 @@ impl World {
                         content: None,
                         bytes: length as u32,
                         immediate,
+                        marked,
                     });
                 }
                 changes_window = true;
@@ -607,12 +623,13 @@ impl World {
                 let from = host_area(index, 0) + self.chance.below(AREA_BYTES - length + 1);
                 let immediate = self.chance.happens(500_000).then(|| self.chance.0.next_u32());
                 let content = self.host(side, from, length);
-                let content = self.pass(1 - side, index, content);
+                let (content, marked) = self.pass(1 - side, index, content);
                 self.flows[flow].sends += 1;
                 self.flows[flow].messages.push_back(Message {
                     bytes: length as u32,
                     content: Some(content),
                     immediate,
+                    marked,
                 });
                 (Operation::Send { immediate }, from, length)
             }
@@ -665,7 +682,7 @@ impl World {
                 let from = host_area(index, 0) + self.chance.below(AREA_BYTES - length + 1);
                 let kind = self.chance.below(256) as u8;
                 let content = self.host(side, from, length);
-                let content = self.pass(1 - side, index, content);
+                let (content, _) = self.pass(1 - side, index, content);
                 let start = at as usize;
                 self.model[1 - side][Target::OnChip as usize][start..start + content.len()]
                     .copy_from_slice(&content);
@@ -701,15 +718,17 @@ impl World {
         self.model[side][Target::Host as usize][at as usize..(at + length) as usize].to_vec()
     }
 
-    /// The content of a message as the services of the receiving `side` leave it. They see each packet once.
-    fn pass(&mut self, side: usize, index: usize, mut content: Vec<u8>) -> Vec<u8> {
+    /// The content of a message as the services of the receiving `side` leave it, and whether they mark it. They see
+    /// each packet once.
+    fn pass(&mut self, side: usize, index: usize, mut content: Vec<u8>) -> (Vec<u8>, bool) {
+        let mut marked = false;
         let (services, flow) = (&mut self.services[side], requests_of(index));
         let path_mtu = self.path_mtus[index].bytes();
         for (offset, packet) in (0..).step_by(path_mtu as usize).zip(content.chunks_mut(path_mtu as usize)) {
             let verdict = services.pass(flow, offset, packet);
-            services.accept(flow, verdict);
+            marked |= services.accept(flow, verdict);
         }
-        content
+        (content, marked)
     }
 
     /// Stores into a window; some windows write through to HBM.
@@ -729,7 +748,8 @@ impl World {
         let index = index.ok_or("a completion of a queue pair that nobody has")?;
         if completion.opcode as u8 >= CompletionOpcode::Receive as u8 {
             let expected = self.flows[2 * index + 1 - side].expected_receives.pop_front();
-            let found = (completion.id, completion.opcode, completion.bytes, completion.immediate);
+            let Completion { id, opcode, bytes, immediate, .. } = *completion;
+            let found = (id, opcode, bytes, immediate, completion.is_marked());
             if expected != Some(found) {
                 return Err(format!("{completion:?} where {expected:?} was expected"));
             }

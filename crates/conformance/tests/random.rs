@@ -64,5 +64,6 @@ fn services_on_the_path() {
     run_served([Kind::Soft; 2], 31, 2_000, FAULTS, true);
     run_served([Kind::Rtl; 2], 32, 400, Faults::default(), true);
     run_served([Kind::Rtl; 2], 33, 2_000, FAULTS, true);
+    run_served([Kind::Rtl; 2], 37, 2_000, FAULTS, true);
     run_served([Kind::Soft, Kind::Rtl], 34, 1_000, FAULTS, true);
 }

@@ -2,10 +2,18 @@
 
 use proptest::prelude::*;
 use weft_gateware::{Pressure, RtlServices};
+use weft_service::inspect::Inspect;
 use weft_service::preprocess::{Image, Last, MISSING, Operator, Pipeline};
-use weft_service::{Direction, Flow, MapKind, Outcome, Packet, Path, Services, Setting, TapKind, suite};
+use weft_service::{
+    Action, Direction, Flow, MapKind, Outcome, Packet, Path, Services, Setting, TapKind, suite,
+};
 
-const BOTH: Setting = Setting { map: MapKind::Xor, tap: TapKind::Count, value: 0x0123_4567_89ab_cdef };
+const BOTH: Setting = Setting {
+    map: MapKind::Xor,
+    tap: TapKind::Count,
+    value: 0x0123_4567_89ab_cdef,
+    action: Action::Mark { threshold: 90 },
+};
 const STALLS: Pressure = Pressure { seed: 5, stalls_of_256: 100 };
 
 #[test]
@@ -24,7 +32,12 @@ fn every_service_in_gates_keeps_the_promises() {
     }
 }
 
-const INSPECT: Setting = Setting { map: MapKind::None, tap: TapKind::Inspect, value: 0 };
+const INSPECT: Setting = Setting {
+    map: MapKind::None,
+    tap: TapKind::Inspect,
+    value: 0,
+    action: Action::Mark { threshold: Inspect::THRESHOLD },
+};
 
 /// Gates with a planted bug: the inspection forgets the bytes before each word of 64.
 struct Forgetful(RtlServices);
@@ -49,8 +62,8 @@ impl Path for Forgetful {
         outcomes
     }
 
-    fn accept(&mut self, flow: Flow, verdict: u32) {
-        self.0.accept(flow, verdict);
+    fn accept(&mut self, flow: Flow, verdict: u32) -> bool {
+        self.0.accept(flow, verdict)
     }
 
     fn reading(&mut self, flow: Flow) -> u64 {
@@ -109,7 +122,7 @@ fn loaded(gates: &mut RtlServices, pipelines: &[Pipeline]) -> Services {
 #[test]
 fn preprocessing_in_gates_keeps_the_promises() {
     for (value, pressure) in [(0, None), (1, None), (2, None), (0, Some(STALLS))] {
-        let setting = Setting { map: MapKind::Preprocess, tap: TapKind::Count, value };
+        let setting = Setting { map: MapKind::Preprocess, value, ..BOTH };
         let mut gates = RtlServices::new(pressure, 3);
         let soft = loaded(&mut gates, &pipelines());
         let report = suite::check_beside(&mut gates, soft, setting, 4 + value);
@@ -181,7 +194,7 @@ fn near(pipeline: &Pipeline, column: usize) -> Vec<i32> {
 const FLOW: Flow = Flow { queue_pair: 3, direction: Direction::Receive };
 
 fn setting(value: u64) -> Setting {
-    Setting { map: MapKind::Preprocess, tap: TapKind::None, value }
+    Setting { map: MapKind::Preprocess, value, ..Setting::default() }
 }
 
 /// Packets that give each column of a pipeline the values near its constants, beginning at any byte.

@@ -208,7 +208,10 @@ impl<'a> Registers<'a> {
     /// Sets the services of a flow and clears its state.
     pub(crate) fn configure_service(&mut self, flow: Flow, setting: Setting) {
         self.write_service(package::SERVICE_FLOW, flow.index() as u32);
-        self.write_service(package::SERVICE_KINDS, setting.map as u32 | (setting.tap as u32) << 4);
+        let (action, threshold) = setting.action.numbers();
+        let kinds = setting.map as u32 | (setting.tap as u32) << 4 | u32::from(action) << 8;
+        self.write_service(package::SERVICE_KINDS, kinds);
+        self.write_service(package::SERVICE_THRESHOLD, threshold);
         self.write_service(package::SERVICE_VALUE_LOW, setting.value as u32);
         self.write_service(package::SERVICE_VALUE_HIGH, (setting.value >> 32) as u32);
         self.write_service(package::SERVICE_CONFIGURE, 0);

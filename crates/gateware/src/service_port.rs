@@ -45,6 +45,8 @@ impl ServicePort {
         if let Some(beat) = self.from_services.front() {
             card.served_i = *beat;
         }
+        card.judged_valid_i = self.outputs.judged_valid_o;
+        card.judged_marked_i = self.outputs.judged_marked_o;
     }
 
     /// Simulates the cycle that the card has just simulated. Returns whether nothing is in progress.

@@ -181,6 +181,8 @@ impl Path for RtlServices {
         self.inputs.configure_flow_i = flow.index() as u16;
         self.inputs.configure_i =
             package::Setting { map: setting.map as u8, tap: setting.tap as u8, value: setting.value }.pack();
+        let (action, threshold) = setting.action.numbers();
+        self.inputs.configure_rule_i = package::Rule { action, threshold }.to_bits();
         self.until(|outputs| outputs.configure_ready_o != 0);
         self.inputs.configure_valid_i = 0;
     }
@@ -243,11 +245,13 @@ impl Path for RtlServices {
         bytes.into_iter().zip(verdicts).map(|(bytes, verdict)| Outcome { bytes, verdict }).collect()
     }
 
-    fn accept(&mut self, flow: Flow, verdict: u32) {
+    fn accept(&mut self, flow: Flow, verdict: u32) -> bool {
         self.inputs.accept_valid_i = 1;
         self.inputs.accept_i = TapVerdict { flow: flow_of(flow), verdict }.to_bits();
         self.until(|outputs| outputs.accept_ready_o != 0);
         self.inputs.accept_valid_i = 0;
+        self.until(|outputs| outputs.judged_valid_o != 0);
+        self.outputs.judged_marked_o != 0
     }
 
     fn reading(&mut self, flow: Flow) -> u64 {

@@ -6,7 +6,7 @@ use std::thread;
 
 use weft_gateware::{CYCLE, EngineConfig, HbmTiming, Latency, MemoryTiming, Pressure, RtlNic, RtlNicConfig};
 use weft_nic::{CardConfig, HostCommand, HostEvent, Nic, RdmaDriver, SoftNic, SoftNicConfig};
-use weft_service::{MapKind, Setting, TapKind};
+use weft_service::{Action, MapKind, Setting, TapKind};
 use weft_time::{Duration, Instant};
 use weft_verbs::{
     AccessFlags, ApiError, Completion, CompletionStatus, LocalBuffer, Modify, Operation, PathMtu,
@@ -354,7 +354,7 @@ fn services_end_with_their_queue_pair() {
         // So the next queue pair has the same index.
         config.transport.max_queue_pairs = 1;
     });
-    let setting = Setting { map: MapKind::Xor, tap: TapKind::Count, value: 0x55 };
+    let setting = Setting { map: MapKind::Xor, tap: TapKind::Count, value: 0x55, ..Setting::default() };
     let bytes = pattern(200, 3);
     pair.nics[0].memory().write(Target::Host, 0, &bytes).unwrap();
     for (run, counted) in [200, 0].into_iter().enumerate() {
@@ -375,6 +375,34 @@ fn services_end_with_their_queue_pair() {
         assert_eq!(pair.nics[1].serve(number, setting), Err(unknown));
         assert_eq!(pair.nics[1].tap_reading(number), Err(unknown));
     }
+}
+
+/// The fifth packet is lost, so the four behind it are kept. Each message of 1,100 bytes has a packet that is marked.
+#[test]
+fn kept_requests_are_marked_like_others() {
+    const LENGTHS: [u32; 6] = [1_100, 500, 1_100, 500, 1_100, 500];
+    let mut pair = Pair::new(|config| {
+        config.services = true;
+        config.transport.reorder_packets = 64;
+    });
+    pair.lose_every = 5;
+    let connection = connect(&mut pair.nics, PathMtu::Bytes1024, Target::Host);
+    let action = Action::Mark { threshold: 600 };
+    let setting = Setting { tap: TapKind::Count, action, ..Setting::default() };
+    pair.nics[1].serve(connection.numbers[1], setting).unwrap();
+    for (id, length) in (0..).zip(LENGTHS) {
+        let local = LocalBuffer { address: 0, length: 2_000, lkey: connection.keys[1].lkey };
+        pair.nics[1].post_receive(connection.numbers[1], ReceiveRequest { id, local }).unwrap();
+        let local = LocalBuffer { address: 0, length, lkey: connection.keys[0].lkey };
+        let request = WorkRequest::new(id, Operation::Send { immediate: None }, local);
+        pair.nics[0].submit(pair.now, HostCommand::PostSend(connection.numbers[0], request));
+    }
+    pair.run_to_completions(0, 6);
+    pair.run_to_completions(1, 6);
+    let marked: Vec<bool> = pair.completions(1).iter().map(Completion::is_marked).collect();
+    assert_eq!(marked, LENGTHS.map(|length| length == 1_100));
+    let requests = pair.sent.iter().filter(|(_, end, _)| *end == 0).count();
+    assert_eq!(requests, 9 + 1, "what was kept was sent again");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use weft_nic::{AttachedMemory, CardConfig, attached_address};
 use weft_service::preprocess::Pipeline;
-use weft_service::{MapKind, Setting, TapKind};
+use weft_service::{MapKind, Setting};
 use weft_time::Duration;
 use weft_verbs::{
     AccessFlags, ApiError, Completion, CompletionOpcode, CompletionStatus, LocalBuffer, Operation, PathMtu,
@@ -150,7 +150,7 @@ impl RegionEnd {
     pub fn preprocess(&mut self, pipeline: Pipeline) {
         let card = self.context.device().card();
         let value = card.load_pipeline(pipeline);
-        card.serve(self.own.number, Setting { map: MapKind::Preprocess, tap: TapKind::None, value });
+        card.serve(self.own.number, Setting { map: MapKind::Preprocess, value, ..Setting::default() });
     }
 
     /// Connects with a peer. Both ends must use the same `path_mtu`.

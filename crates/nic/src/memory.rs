@@ -1,6 +1,6 @@
 //! The memory of a card, as verbs access it.
 
-use weft_rdma::{FlatMemory, MemoryFault, Part, RegionMemory};
+use weft_rdma::{FlatMemory, MemoryFault, Part, Passed, RegionMemory};
 use weft_service::{Direction, Flow, QUEUE_PAIRS, Services};
 use weft_verbs::{QueuePairNumber, Target};
 use weft_waist::{Accesses, Memory, engine_of};
@@ -116,16 +116,16 @@ impl RegionMemory for CardMemory {
         stored
     }
 
-    fn pass<'a>(&mut self, part: Part, bytes: &'a [u8], changed: &'a mut Vec<u8>) -> &'a [u8] {
+    fn pass<'a>(&mut self, part: Part, bytes: &'a [u8], changed: &'a mut Vec<u8>) -> Passed<'a> {
         let flow = requests_of(part.queue_pair);
         let Some(services) = self.services.as_mut().filter(|services| services.serves(flow)) else {
-            return bytes;
+            return Passed { bytes, is_marked: false };
         };
         changed.clear();
         changed.extend_from_slice(bytes);
         let verdict = services.pass(flow, part.offset, changed);
-        services.accept(flow, verdict);
-        changed
+        let is_marked = services.accept(flow, verdict);
+        Passed { bytes: changed, is_marked }
     }
 }
 

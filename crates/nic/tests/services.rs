@@ -8,7 +8,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weft_nic::{Card, CardConfig, HostCommand, HostEvent, NoEngine, RdmaDriver};
 use weft_rdma::Config;
 use weft_service::preprocess::Pipeline;
-use weft_service::{MapKind, Setting, TapKind};
+use weft_service::{Action, MapKind, Setting, TapKind};
 use weft_time::{Duration, Instant};
 use weft_verbs::{
     AccessFlags, CompletionStatus, LocalBuffer, Operation, PathMtu, QueuePairAttributes, QueuePairNumber,
@@ -138,7 +138,8 @@ fn rows(bytes: usize, seed: u64) -> Vec<u8> {
     rows
 }
 
-const PREPROCESS: Setting = Setting { map: MapKind::Preprocess, tap: TapKind::Count, value: 0 };
+const PREPROCESS: Setting =
+    Setting { map: MapKind::Preprocess, tap: TapKind::Count, value: 0, action: Action::None };
 
 /// WRITEs whole rows on two queue pairs, one of which has the pipeline. Returns the second card's memory, and
 /// the reading of its tap.
@@ -210,6 +211,41 @@ fn a_send_is_a_message_too() {
     Pipeline::preset("balboa").unwrap().transform(0, &mut rows);
     assert!(pair.cards[1].image(Target::Host)[64..1_664] == rows);
     assert_eq!(number, 0);
+}
+
+/// A SEND is marked if one of its packets reaches the threshold: the first of 1,024 bytes or the second of 576. Lost,
+/// repeated and kept packets change nothing, and the next message has a mark of its own.
+#[test]
+fn a_message_is_marked_if_one_of_its_packets_is() {
+    let marked_in = |action, reorder_packets, seed| {
+        let mut pair = Pair::new(1, reorder_packets, MANY, seed);
+        let setting = Setting { tap: TapKind::Count, action, ..Setting::default() };
+        pair.cards[1].serve(pair.numbers[0][1], setting);
+        let local = LocalBuffer { address: 0, length: 2_000, lkey: pair.keys[1].lkey };
+        for (id, length) in (0..).zip([1_600, 1_024, 576, 0]) {
+            pair.cards[1].post_receive(pair.numbers[0][1], ReceiveRequest { id, local }).unwrap();
+            pair.post(0, Operation::Send { immediate: None }, 0, length);
+        }
+        pair.complete(4);
+        let events = std::iter::from_fn(|| pair.cards[1].poll_host());
+        let completions = events.filter_map(|event| match event {
+            HostEvent::Completion(completion) => Some(completion.is_marked()),
+            _ => None,
+        });
+        completions.collect::<Vec<_>>()
+    };
+    let marked = |action| {
+        let alone = marked_in(action, 0, 4);
+        for seed in 0..20 {
+            assert_eq!(marked_in(action, 64, seed), alone, "seed {seed}");
+        }
+        alone
+    };
+    assert_eq!(marked(Action::Mark { threshold: 577 }), [true, true, false, false]);
+    assert_eq!(marked(Action::Mark { threshold: 576 }), [true, true, true, false]);
+    assert_eq!(marked(Action::Mark { threshold: 0 }), [true, true, true, false]);
+    assert_eq!(marked(Action::Mark { threshold: 1_025 }), [false; 4]);
+    assert_eq!(marked(Action::None), [false; 4]);
 }
 
 impl Pair {

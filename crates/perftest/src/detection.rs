@@ -12,7 +12,7 @@ use weft_gateware::RtlServices;
 use weft_results::NicModel;
 use weft_results::table::{Table, grouped};
 use weft_service::inspect::Verdict;
-use weft_service::{Direction, Flow, MapKind, Packet, Path, Services, Setting, TapKind};
+use weft_service::{Direction, Flow, Packet, Path, Services, Setting, TapKind};
 
 /// The longest payload of a packet.
 const BYTES_MAX: usize = 4_096;
@@ -106,7 +106,7 @@ pub(super) fn measure(nic: NicModel, folder: &FilePath) -> Result<Detection, Pac
         NicModel::Soft => Box::new(Services::new()),
         NicModel::Rtl => Box::new(RtlServices::new(None, POWER_ON_SEED)),
     };
-    path.configure(FLOW, Setting { map: MapKind::None, tap: TapKind::Inspect, value: 0 });
+    path.configure(FLOW, Setting { tap: TapKind::Inspect, ..Setting::default() });
     Ok(Detection {
         detection_rate_whole: judge(&mut *path, &whole),
         detection_rate_embedded: judge(&mut *path, &embedded),

@@ -137,7 +137,7 @@ mod transport;
 
 pub use congestion::{AdditiveIncrease, CongestionControl, CongestionControlFactory, FixedWindow, Loss};
 pub use counters::Counters;
-pub use memory::{FlatMemory, MemoryFault, Part, RegionMemory};
+pub use memory::{FlatMemory, MemoryFault, Part, Passed, RegionMemory};
 pub use numbers::{KeyNumbers, QueuePairNumbers};
 pub use queue_pair::{local_ack_timeout, rnr_timer, source_port};
 pub use rpc::RpcWrite;

@@ -18,6 +18,15 @@ pub struct Part {
     pub offset: u64,
 }
 
+/// Payload to store.
+#[derive(Clone, Copy, Debug)]
+pub struct Passed<'a> {
+    /// The bytes.
+    pub bytes: &'a [u8],
+    /// Whether the receive completion of the message is marked ([`weft_verbs::Completion::MARKED`]).
+    pub is_marked: bool,
+}
+
 /// The memories of one NIC. Before each access the transport checks key, domain, bounds and permission.
 ///
 /// A world implements this trait to charge time for each access.
@@ -36,8 +45,8 @@ pub trait RegionMemory {
 
     /// Transforms the payload of a SEND or WRITE before it is stored. Returns as many bytes as have arrived:
     /// unchanged, or changed ones in `changed`. It is called once for each packet that is executed.
-    fn pass<'a>(&mut self, _part: Part, bytes: &'a [u8], _changed: &'a mut Vec<u8>) -> &'a [u8] {
-        bytes
+    fn pass<'a>(&mut self, _part: Part, bytes: &'a [u8], _changed: &'a mut Vec<u8>) -> Passed<'a> {
+        Passed { bytes, is_marked: false }
     }
 }
 

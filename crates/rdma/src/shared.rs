@@ -64,7 +64,8 @@ impl Shared {
         }
     }
 
-    /// Stores payload of a request in its region, after [`RegionMemory::pass`] has transformed it.
+    /// Stores payload of a request in its region, after [`RegionMemory::pass`] has transformed it. Returns whether the
+    /// payload is marked.
     #[inline]
     pub(crate) fn store(
         &mut self,
@@ -73,9 +74,10 @@ impl Shared {
         address: u64,
         part: Part,
         payload: &[u8],
-    ) -> Result<(), MemoryFault> {
+    ) -> Result<bool, MemoryFault> {
         let passed = memory.pass(part, payload, &mut self.changed);
-        grant.store(memory, address, passed)
+        grant.store(memory, address, passed.bytes)?;
+        Ok(passed.is_marked)
     }
 
     /// Counts a NAK that this NIC sends.

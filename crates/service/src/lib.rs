@@ -22,11 +22,16 @@
 //! # Example
 //!
 //! ```
-//! use weft_service::{Direction, Flow, MapKind, Services, Setting, TapKind};
+//! use weft_service::{Action, Direction, Flow, MapKind, Services, Setting, TapKind};
 //!
 //! let flow = Flow { queue_pair: 7, direction: Direction::Receive };
 //! let mut services = Services::new();
-//! services.configure(flow, Setting { map: MapKind::Xor, tap: TapKind::Count, value: 0x20 });
+//! services.configure(flow, Setting {
+//!     map: MapKind::Xor,
+//!     tap: TapKind::Count,
+//!     value: 0x20,
+//!     action: Action::Mark { threshold: 4 },
+//! });
 //!
 //! let mut payload = *b"Weft";
 //! let verdict = services.pass(flow, 0, &mut payload);
@@ -44,5 +49,5 @@ mod shapes;
 pub mod suite;
 
 pub use path::{Outcome, Pace, Packet, Path};
-pub use services::{Count, MapKind, Services, Setting, TapKind, Xor};
+pub use services::{Action, Count, MapKind, Services, Setting, TapKind, Xor};
 pub use shapes::{Direction, Flow, Map, QUEUE_PAIRS, Resize, Seal, Tap};

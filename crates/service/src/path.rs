@@ -31,8 +31,9 @@ pub trait Path {
     /// Passes packets one after the other without a pause.
     fn pass(&mut self, packets: &[Packet]) -> Vec<Outcome>;
 
-    /// Notifies the path that the transport has accepted a packet with this verdict.
-    fn accept(&mut self, flow: Flow, verdict: u32);
+    /// Notifies the path that the transport has accepted a packet with this verdict. Returns whether the packet
+    /// is marked.
+    fn accept(&mut self, flow: Flow, verdict: u32) -> bool;
 
     /// The tap's state for a flow.
     fn reading(&mut self, flow: Flow) -> u64;
@@ -68,8 +69,8 @@ impl Path for Services {
         packets.iter().map(pass).collect()
     }
 
-    fn accept(&mut self, flow: Flow, verdict: u32) {
-        self.accept(flow, verdict);
+    fn accept(&mut self, flow: Flow, verdict: u32) -> bool {
+        self.accept(flow, verdict)
     }
 
     fn reading(&mut self, flow: Flow) -> u64 {

@@ -49,6 +49,11 @@ pub trait Tap {
 
     /// The flow's next state, after a packet with this verdict was accepted.
     fn accept(&self, state: u64, verdict: u32) -> u64;
+
+    /// The number in a verdict that an action compares with its threshold.
+    fn level(&self, verdict: u32) -> u32 {
+        verdict
+    }
 }
 
 /// A service whose output has another length than its input, in the receive direction.

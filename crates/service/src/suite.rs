@@ -8,8 +8,8 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use crate::inspect::Scan;
 use crate::path::{Outcome, Packet, Path};
-use crate::services::{MapKind, Services, Setting, TapKind};
-use crate::shapes::{Direction, Flow, QUEUE_PAIRS};
+use crate::services::{Action, MapKind, Services, Setting, TapKind};
+use crate::shapes::{Direction, Flow, QUEUE_PAIRS, Tap};
 
 /// Sizes at and near the boundaries of words, beats and packets.
 const SIZES: [usize; 16] = [1, 2, 7, 8, 9, 63, 64, 65, 127, 128, 129, 255, 256, 1_024, 4_095, 4_096];
@@ -72,6 +72,7 @@ pub fn check_beside(
     bench.retransmission(setting)?;
     bench.queue_pairs(setting)?;
     bench.reconfiguration(setting)?;
+    bench.actions(setting)?;
     Ok(bench.report)
 }
 
@@ -172,9 +173,12 @@ impl<P: Path> Bench<'_, P> {
         Ok(found)
     }
 
-    fn accept(&mut self, flow: Flow, verdict: u32) {
-        self.path.accept(flow, verdict);
-        self.twin.accept(flow, verdict);
+    fn accept(&mut self, promise: &'static str, flow: Flow, verdict: u32) -> Result<bool, Finding> {
+        let (found, expected) = (self.path.accept(flow, verdict), self.twin.accept(flow, verdict));
+        require(promise, found == expected, || {
+            format!("{flow:?}, verdict {verdict}: marked is {found}, and must be {expected}")
+        })?;
+        Ok(found)
     }
 
     fn readings(&mut self, promise: &'static str, flow: Flow) -> Result<(), Finding> {
@@ -188,7 +192,7 @@ impl<P: Path> Bench<'_, P> {
             let packet = Packet { flow: self.flow(), offset: self.below(1 << 20), bytes: self.random(size) };
             let outcomes = self.pass("identity", std::slice::from_ref(&packet))?;
             require("identity", outcomes[0].bytes == packet.bytes, || "a byte changed".into())?;
-            self.accept(packet.flow, outcomes[0].verdict);
+            self.accept("identity", packet.flow, outcomes[0].verdict)?;
             self.readings("identity", packet.flow)?;
         }
         Ok(())
@@ -255,7 +259,7 @@ impl<P: Path> Bench<'_, P> {
             let arrives = 1 + self.below(sent.len() as u64) as usize;
             for (index, outcome) in (accepted..).zip(&outcomes[..arrives]) {
                 require(PROMISE, *outcome == lossless[index], || format!("packet {index} changed"))?;
-                self.accept(flow, outcome.verdict);
+                self.accept(PROMISE, flow, outcome.verdict)?;
             }
             accepted += arrives;
             // A duplicate of an accepted packet is not accepted again.
@@ -302,7 +306,7 @@ impl<P: Path> Bench<'_, P> {
         let outcomes = self.pass(PROMISE, &packets)?;
         for (packet, outcome) in packets.iter().zip(&outcomes) {
             if self.below(4) > 0 {
-                self.accept(packet.flow, outcome.verdict);
+                self.accept(PROMISE, packet.flow, outcome.verdict)?;
             }
         }
         flows.into_iter().try_for_each(|flow| self.readings(PROMISE, flow))
@@ -317,7 +321,7 @@ impl<P: Path> Bench<'_, P> {
             self.readings(PROMISE, flow)?;
             let packets = [0, 64].map(|offset| Packet { flow, offset, bytes: self.random(64) });
             for outcome in self.pass(PROMISE, &packets)? {
-                self.accept(flow, outcome.verdict);
+                self.accept(PROMISE, flow, outcome.verdict)?;
             }
             self.readings(PROMISE, flow)?;
         }
@@ -325,5 +329,34 @@ impl<P: Path> Bench<'_, P> {
         let packet = Packet { flow, offset: 0, bytes: self.random(64) };
         self.pass(PROMISE, &[packet])?;
         self.readings(PROMISE, flow)
+    }
+
+    /// A packet is marked if its level reaches the action's threshold, and only then.
+    fn actions(&mut self, setting: Setting) -> Result<(), Finding> {
+        const PROMISE: &str = "actions";
+        let flow = self.flow();
+        for length in [1, 64, 300, 1_024, 4_096] {
+            for offset in [0, 4_096] {
+                let packet = Packet { flow, offset, bytes: self.payload(setting, length) };
+                let verdict = setting.tap.verdict(setting.value, offset, &packet.bytes);
+                let level = setting.tap.level(verdict);
+                let thresholds = [0, level.saturating_sub(1), level, level + 1, u32::MAX];
+                let marks = thresholds.map(|threshold| Action::Mark { threshold });
+                for action in marks.into_iter().chain([Action::None]) {
+                    self.configure(flow, Setting { action, ..setting });
+                    let outcomes = self.pass(PROMISE, std::slice::from_ref(&packet))?;
+                    let marked = self.accept(PROMISE, flow, outcomes[0].verdict)?;
+                    let expected = match action {
+                        Action::None => false,
+                        Action::Mark { threshold } => setting.tap != TapKind::None && level >= threshold,
+                    };
+                    require(PROMISE, marked == expected, || {
+                        format!("{action:?} at level {level}: {marked}")
+                    })?;
+                    self.readings(PROMISE, flow)?;
+                }
+            }
+        }
+        Ok(())
     }
 }

@@ -1,13 +1,24 @@
 //! Tests that the software services fulfil all guarantees, and that the suite detects violations.
 
-use weft_service::inspect::{Scan, Verdict};
+use weft_service::inspect::{Inspect, Scan, Verdict};
 use weft_service::preprocess::Pipeline;
 use weft_service::{
-    Direction, Flow, MapKind, Outcome, Pace, Packet, Path, Resize, Services, Setting, TapKind, suite,
+    Action, Direction, Flow, MapKind, Outcome, Pace, Packet, Path, Resize, Services, Setting, TapKind, suite,
 };
 
-const BOTH: Setting = Setting { map: MapKind::Xor, tap: TapKind::Count, value: 0x0123_4567_89ab_cdef };
-const INSPECT: Setting = Setting { map: MapKind::None, tap: TapKind::Inspect, value: 0 };
+const BOTH: Setting = Setting {
+    map: MapKind::Xor,
+    tap: TapKind::Count,
+    value: 0x0123_4567_89ab_cdef,
+    action: Action::Mark { threshold: 90 },
+};
+const INSPECT: Setting = Setting {
+    map: MapKind::None,
+    tap: TapKind::Inspect,
+    value: 0,
+    action: Action::Mark { threshold: Inspect::THRESHOLD },
+};
+const PREPROCESS: Setting = Setting { map: MapKind::Preprocess, value: 0, ..BOTH };
 
 #[test]
 fn every_soft_service_keeps_the_promises() {
@@ -40,7 +51,7 @@ fn with_pipelines() -> Services {
 #[test]
 fn preprocessing_keeps_the_promises() {
     for value in 0..4 {
-        let setting = Setting { map: MapKind::Preprocess, tap: TapKind::Count, value };
+        let setting = Setting { value, ..PREPROCESS };
         let report = suite::check_beside(&mut with_pipelines(), with_pipelines(), setting, 3).unwrap();
         assert!(report.packets > 5_000, "{report:?}");
     }
@@ -65,10 +76,14 @@ enum Bug {
     InspectsBeatsAlone,
     NeverFlags,
     BeginsNoMessage,
+    MarksAbove,
+    MarksAlways,
+    MarksWithoutAction,
+    MarksByAllBits,
 }
 
 /// The bugs, and the guarantee that each violates, whatever the map.
-const BUGS: [(Bug, &str); 12] = [
+const BUGS: [(Bug, &str); 15] = [
     (Bug::ChangesAlways, "identity"),
     (Bug::StartsAnewWithEachPacket, "sizes and alignments"),
     (Bug::OffsetOf16Bits, "sizes and alignments"),
@@ -81,6 +96,9 @@ const BUGS: [(Bug, &str); 12] = [
     (Bug::KeepsTheFormerSetting, "reconfiguration"),
     (Bug::Shortens, "sizes and alignments"),
     (Bug::Bubble, "no bubbles"),
+    (Bug::MarksAbove, "actions"),
+    (Bug::MarksAlways, "identity"),
+    (Bug::MarksWithoutAction, "actions"),
 ];
 
 struct Planted {
@@ -89,11 +107,20 @@ struct Planted {
     configured: Vec<Flow>,
     former: Option<Flow>,
     pace: Option<Pace>,
+    /// The action that was set last.
+    action: Action,
 }
 
 impl Planted {
     fn new(bug: Bug) -> Self {
-        Self { inner: with_pipelines(), bug, configured: Vec::new(), former: None, pace: None }
+        Self {
+            inner: with_pipelines(),
+            bug,
+            configured: Vec::new(),
+            former: None,
+            pace: None,
+            action: Action::None,
+        }
     }
 
     fn flow(&self, flow: Flow) -> Flow {
@@ -129,7 +156,7 @@ impl Planted {
                 bytes[whole..].copy_from_slice(&packet.bytes[whole..]);
             }
             Bug::Shortens if configured && bytes.len() == 4_096 => bytes.truncate(4_095),
-            Bug::CountsOnSight => self.inner.accept(flow, verdict),
+            Bug::CountsOnSight => drop(self.inner.accept(flow, verdict)),
             _ => {}
         }
         Outcome { bytes, verdict: self.inspected(packet, verdict) }
@@ -162,12 +189,23 @@ impl Path for Planted {
         let flow = self.flow(flow);
         let known = self.configured.contains(&flow);
         self.configured.push(flow);
+        self.action = setting.action;
         match self.bug {
             Bug::KeepsTheFormerSetting if known => {}
             Bug::KeepsTheState if known => {
                 let state = self.inner.reading(flow);
                 self.inner.configure(flow, setting);
                 self.inner.accept(flow, state as u32);
+            }
+            Bug::MarksAbove => {
+                let action = match setting.action {
+                    Action::Mark { threshold } => Action::Mark { threshold: threshold.saturating_add(1) },
+                    Action::None => Action::None,
+                };
+                self.inner.configure(flow, Setting { action, ..setting });
+            }
+            Bug::MarksWithoutAction if setting.action == Action::None => {
+                self.inner.configure(flow, Setting { action: Action::Mark { threshold: 0 }, ..setting });
             }
             _ => self.inner.configure(flow, setting),
         }
@@ -180,14 +218,20 @@ impl Path for Planted {
         packets.iter().map(|packet| self.pass_one(packet)).collect()
     }
 
-    fn accept(&mut self, flow: Flow, verdict: u32) {
+    fn accept(&mut self, flow: Flow, verdict: u32) -> bool {
         let flow = self.flow(flow);
-        let times = match self.bug {
-            Bug::CountsTwice => 2,
-            Bug::CountsOnSight => 0,
-            _ => 1,
+        let marked = match self.bug {
+            Bug::CountsOnSight => Services::new().accept(flow, verdict),
+            _ => self.inner.accept(flow, verdict),
         };
-        (0..times).for_each(|_| self.inner.accept(flow, verdict));
+        if matches!(self.bug, Bug::CountsTwice) {
+            self.inner.accept(flow, verdict);
+        }
+        match (self.bug, self.action) {
+            (Bug::MarksAlways, _) => true,
+            (Bug::MarksByAllBits, Action::Mark { threshold }) => verdict >= threshold,
+            _ => marked,
+        }
     }
 
     fn reading(&mut self, flow: Flow) -> u64 {
@@ -201,14 +245,14 @@ impl Path for Planted {
 
 #[test]
 fn the_suite_finds_what_was_planted() {
-    let preprocess = Setting { map: MapKind::Preprocess, tap: TapKind::Count, value: 0 };
     let in_all =
-        BUGS.into_iter().flat_map(|(bug, promise)| [(bug, promise, BOTH), (bug, promise, preprocess)]);
+        BUGS.into_iter().flat_map(|(bug, promise)| [(bug, promise, BOTH), (bug, promise, PREPROCESS)]);
     let in_one = [
-        (Bug::ConvertsPartialValues, "sizes and alignments", preprocess),
+        (Bug::ConvertsPartialValues, "sizes and alignments", PREPROCESS),
         (Bug::InspectsBeatsAlone, "sizes and alignments", INSPECT),
         (Bug::NeverFlags, "sizes and alignments", INSPECT),
         (Bug::BeginsNoMessage, "independence of the path MTU", INSPECT),
+        (Bug::MarksByAllBits, "retransmission", INSPECT),
     ];
     for (bug, promise, setting) in in_all.chain(in_one) {
         let found = suite::check_beside(&mut Planted::new(bug), with_pipelines(), setting, 2);

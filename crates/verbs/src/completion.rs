@@ -92,9 +92,20 @@ pub struct Completion {
     pub immediate: Option<u32>,
     /// The queue pair on which it was posted (`qp_num`).
     pub queue_pair: QueuePairNumber,
-    /// If the peer refused the request, the syndrome byte of its acknowledgement; otherwise zero
-    /// (`vendor_err`).
+    /// If the peer refused the request, the syndrome byte of its acknowledgement; for a message that a service has
+    /// marked, [`Completion::MARKED`]; otherwise zero (`vendor_err`).
     pub vendor_error: u32,
+}
+
+impl Completion {
+    /// `vendor_error` of a receive request that has succeeded with a message of which a service has marked a packet.
+    /// Verbs have no other field for that, and programs of verbs see this one.
+    pub const MARKED: u32 = 1;
+
+    /// Whether a service has marked a packet of the received message.
+    pub fn is_marked(&self) -> bool {
+        self.status == CompletionStatus::Success && self.vendor_error == Self::MARKED
+    }
 }
 
 #[cfg(test)]

@@ -29,6 +29,11 @@ use crate::shapes::Tap;
 #[derive(Clone, Copy, Debug)]
 pub struct Inspect;
 
+impl Inspect {
+    /// The score from which a packet is flagged.
+    pub const THRESHOLD: u32 = tables::THRESHOLD as u32;
+}
+
 /// Verdict on a packet.
 ///
 /// As a number: the score in the lower 30 bits, bit 30 if the packet begins a message, bit 31 if it is
@@ -91,5 +96,10 @@ impl Tap for Inspect {
         let before = if begins { 0 } else { reading.message_score };
         Reading { flagged: reading.flagged.wrapping_add(flagged.into()), message_score: before.max(score) }
             .to_state()
+    }
+
+    /// The score.
+    fn level(&self, verdict: u32) -> u32 {
+        Verdict::from_bits(verdict).score
     }
 }

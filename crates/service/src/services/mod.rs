@@ -52,6 +52,38 @@ impl Tap for TapKind {
             Self::Inspect => Inspect.accept(state, verdict),
         }
     }
+
+    fn level(&self, verdict: u32) -> u32 {
+        match self {
+            Self::Inspect => Inspect.level(verdict),
+            _ => verdict,
+        }
+    }
+}
+
+/// What a tap's verdict does besides changing the flow's state. The numbers are those of `action_e` in
+/// `rtl/services/services_pkg.sv`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Action {
+    /// Nothing else.
+    #[default]
+    None,
+    /// Marks the receive completion of a message if the level of one of its packets ([`Tap::level`]) reaches a
+    /// threshold.
+    Mark {
+        /// The lowest level that is marked.
+        threshold: u32,
+    },
+}
+
+impl Action {
+    /// The number of the action, and its threshold. The gateware uses the same.
+    pub const fn numbers(self) -> (u8, u32) {
+        match self {
+            Self::None => (0, 0),
+            Self::Mark { threshold } => (1, threshold),
+        }
+    }
 }
 
 /// A map that changes nothing.
@@ -70,6 +102,18 @@ pub struct Setting {
     pub tap: TapKind,
     /// Parameter of the flow's services. Each service defines its meaning.
     pub value: u64,
+    /// What the tap's verdicts do besides changing the flow's state.
+    pub action: Action,
+}
+
+impl Setting {
+    /// Whether a packet with this verdict is marked.
+    fn marks(&self, verdict: u32) -> bool {
+        match self.action {
+            Action::None => false,
+            Action::Mark { threshold } => self.tap != TapKind::None && self.tap.level(verdict) >= threshold,
+        }
+    }
 }
 
 /// All maps and taps of a card, with the settings and the state of each flow.
@@ -133,10 +177,12 @@ impl Services {
         }
     }
 
-    /// Updates the tap's state after the transport has accepted a packet with this verdict.
-    pub fn accept(&mut self, flow: Flow, verdict: u32) {
+    /// Updates the tap's state after the transport has accepted a packet with this verdict. Returns whether the
+    /// packet is marked ([`Action::Mark`]).
+    pub fn accept(&mut self, flow: Flow, verdict: u32) -> bool {
         let (setting, state) = &mut self.flows[flow.index()];
         *state = setting.tap.accept(*state, verdict);
+        setting.marks(verdict)
     }
 
     /// The tap's state for a flow.

@@ -27,6 +27,7 @@ impl Responder {
         if opcode.starts_message() != (self.inbound == Inbound::Idle) {
             return Err(Refusal::Nak(NakCode::InvalidRequest));
         }
+        self.marked &= !opcode.starts_message();
         match opcode {
             Opcode::SendFirst | Opcode::SendOnly | Opcode::SendOnlyWithImmediate => {
                 self.execute_send(0, packet, setup, shared, memory)
@@ -93,7 +94,7 @@ impl Responder {
                 return Err(Refusal::Drop);
             }
             let part = Part { queue_pair: setup.number, offset: done.into() };
-            shared
+            self.marked |= shared
                 .store(grant, memory, address, part, packet.payload)
                 .map_err(|_| operational(CompletionStatus::LocalQueuePairOperationError))?;
         }
@@ -110,12 +111,17 @@ impl Responder {
                 bytes: done,
                 immediate: packet.immediate,
                 queue_pair: setup.number,
-                vendor_error: 0,
+                vendor_error: self.mark(),
             });
         } else {
             self.inbound = Inbound::Send { done };
         }
         Ok(1)
+    }
+
+    /// `vendor_error` of the receive request that the message completes.
+    fn mark(&self) -> u32 {
+        if self.marked { Completion::MARKED } else { 0 }
     }
 
     /// `whole` is the grant for the whole of a WRITE that starts. Later packets are checked again, since the
@@ -178,7 +184,7 @@ impl Responder {
                 return Err(Refusal::Drop);
             }
             let place = Part { queue_pair: setup.number, offset: done.into() };
-            shared
+            self.marked |= shared
                 .store(grant, memory, part.address, place, packet.payload)
                 .map_err(|_| Refusal::Nak(NakCode::RemoteOperationalError))?;
         }
@@ -201,7 +207,7 @@ impl Responder {
                 bytes: reth.length,
                 immediate: packet.immediate,
                 queue_pair: setup.number,
-                vendor_error: 0,
+                vendor_error: self.mark(),
             });
         }
         Ok(1)

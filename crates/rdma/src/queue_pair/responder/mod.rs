@@ -114,6 +114,8 @@ pub(super) struct Responder {
     /// Number of messages executed, 24 bits (MSN).
     msn: u32,
     inbound: Inbound,
+    /// Whether a service has marked a packet of the message.
+    marked: bool,
     gap: Gap,
     witness: Witness,
     /// The sequence number after the highest one that arrived out of order.
@@ -136,6 +138,7 @@ impl Responder {
             expected: 0,
             msn: 0,
             inbound: Inbound::Idle,
+            marked: false,
             gap: Gap::None,
             witness: Witness::None,
             early: 0,
