@@ -24,6 +24,10 @@ pub struct Outputs {
     pub service_ready_o: u8,
     /// Port `served_valid_o`.
     pub served_valid_o: u8,
+    /// Port `judged_valid_o`.
+    pub judged_valid_o: u8,
+    /// Port `judged_marked_o`.
+    pub judged_marked_o: u8,
     /// Port `idle_o`.
     pub idle_o: u8,
     /// Port `serve_qp_o`.

@@ -20,6 +20,8 @@ pub struct Inputs {
     pub read_flow_i: u16,
     /// Port `configure_i`.
     pub configure_i: [u32; 3],
+    /// Port `configure_rule_i`.
+    pub configure_rule_i: u64,
     /// Port `in_i`.
     pub in_i: [u32; 21],
     /// Port `accept_i`.
@@ -42,6 +44,10 @@ pub struct Outputs {
     pub verdict_valid_o: u8,
     /// Port `accept_ready_o`.
     pub accept_ready_o: u8,
+    /// Port `judged_valid_o`.
+    pub judged_valid_o: u8,
+    /// Port `judged_marked_o`.
+    pub judged_marked_o: u8,
     /// Port `read_ready_o`.
     pub read_ready_o: u8,
     /// Port `read_done_o`.

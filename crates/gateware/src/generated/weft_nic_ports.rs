@@ -108,6 +108,10 @@ pub struct Inputs {
     pub service_ready_i: u8,
     /// Port `served_valid_i`.
     pub served_valid_i: u8,
+    /// Port `judged_valid_i`.
+    pub judged_valid_i: u8,
+    /// Port `judged_marked_i`.
+    pub judged_marked_i: u8,
     /// Port `sniffer_ready_i`.
     pub sniffer_ready_i: u8,
     /// Port `axil_awaddr_i`.
