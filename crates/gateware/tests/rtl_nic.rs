@@ -405,6 +405,27 @@ fn kept_requests_are_marked_like_others() {
     assert_eq!(requests, 9 + 1, "what was kept was sent again");
 }
 
+/// One request is lost, and some twenty behind it are kept: more than twice the bytes that the card has credit for.
+/// Once the gap is filled, they wait for the host.
+#[test]
+fn kept_requests_are_not_dropped_for_lack_of_credit() {
+    const MESSAGES: u64 = 40;
+    const BYTES: u32 = 4_096;
+    let mut pair = Pair::new(|config| config.transport.reorder_packets = 64);
+    pair.lose_every = 31;
+    let connection = connect(&mut pair.nics, PathMtu::Bytes4096, Target::Host);
+    for id in 0..MESSAGES {
+        let local = LocalBuffer { address: 0, length: BYTES, lkey: connection.keys[1].lkey };
+        pair.nics[1].post_receive(connection.numbers[1], ReceiveRequest { id, local }).unwrap();
+        let local = LocalBuffer { address: 0, length: BYTES, lkey: connection.keys[0].lkey };
+        let request = WorkRequest::new(id, Operation::Send { immediate: None }, local);
+        pair.nics[0].submit(pair.now, HostCommand::PostSend(connection.numbers[0], request));
+    }
+    pair.run_to_completions(0, MESSAGES as usize);
+    let requests = pair.sent.iter().filter(|(_, end, _)| *end == 0).count();
+    assert_eq!(requests, MESSAGES as usize + 1, "only the lost request is sent again");
+}
+
 #[test]
 #[should_panic(expected = "the card has no services")]
 fn a_card_without_services_refuses_settings() {

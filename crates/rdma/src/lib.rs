@@ -102,7 +102,8 @@
 //!   order, never earlier, because programs poll memory. If it has kept later packets, its sequence-error NAK
 //!   has the AckReq bit of the base transport header set, which other requesters ignore in answers. A
 //!   requester that understands the bit sends the missing packet alone and waits for the acknowledgement of
-//!   all. Any other requester goes back, and the packets that it sends again are acknowledged.
+//!   all. Any other requester goes back, and the packets that it sends again are acknowledged. Once a request
+//!   finds no entry, none behind it is kept until the gap is filled, and the requester goes back for it.
 //! - With [`Config::read_parts`], the same bit in the response to a READ or atomic tells that the responder
 //!   answers a READ of a missing part without ending the stream of the whole. Then a requester stores
 //!   responses that arrive out of order at their places in local memory, and requests only missing ones.
